@@ -1,0 +1,149 @@
+"""The one place that starts processes.
+
+Every child gets its own process group, so that a time limit or Ctrl-C ends its children too.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from upstream.errors import CommandError, CommandFailure
+
+TAIL_BYTES = 8192
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A finished child: exit code, captured output, wall time in seconds."""
+
+    command: tuple[str, ...]
+    code: int
+    stdout: bytes
+    stderr: bytes
+    seconds: float
+
+    @property
+    def text(self) -> str:
+        """Standard output as text; bytes that are not UTF-8 survive a round trip."""
+        return self.stdout.decode("utf-8", "surrogateescape")
+
+
+def run(
+    command: Sequence[str | os.PathLike[str]],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    timeout: float | None = None,
+    ok: Sequence[int] = (0,),
+    remedy: str = "",
+) -> Completed:
+    """Run to the end with output captured; any exit code outside `ok` raises CommandError."""
+    argv = tuple(os.fspath(part) for part in command)
+    started = time.monotonic()
+    with _start(argv, cwd, env, subprocess.PIPE, subprocess.PIPE) as child:
+        try:
+            out, err = child.communicate(stdin, timeout=timeout)
+        except subprocess.TimeoutExpired:
+            kill_group(child)
+            _raise(argv, 124, f"no answer within {timeout:g} s".encode(), None, remedy)
+        except BaseException:
+            kill_group(child)
+            raise
+    if child.returncode not in ok:
+        _raise(argv, child.returncode, err or out, None, remedy)
+    return Completed(argv, child.returncode, out, err, time.monotonic() - started)
+
+
+def run_logged(
+    command: Sequence[str | os.PathLike[str]],
+    log: Path,
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+    on_line: Callable[[str], None] | None = None,
+    ok: Sequence[int] = (0,),
+    remedy: str = "",
+) -> Completed:
+    """Run a long child: output goes to `log` line by line and to `on_line`; stdout is the tail."""
+    argv = tuple(os.fspath(part) for part in command)
+    started = time.monotonic()
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as sink, _start(argv, cwd, env, subprocess.PIPE, subprocess.STDOUT) as kid:
+        limit = threading.Timer(timeout or threading.TIMEOUT_MAX, kill_group, (kid,))
+        limit.daemon = True
+        limit.start()
+        try:
+            tail = _pump(kid, sink, on_line)
+        except BaseException:
+            kill_group(kid)
+            raise
+        finally:
+            limit.cancel()
+    late = timeout is not None and time.monotonic() - started >= timeout
+    code = 124 if late and kid.returncode < 0 else kid.returncode
+    tail += f"\ntime limit of {timeout:g} s reached\n".encode() if code == 124 and late else b""
+    if code not in ok:
+        _raise(argv, code, tail, log, remedy)
+    return Completed(argv, code, tail, b"", time.monotonic() - started)
+
+
+def kill_group(child: subprocess.Popen[bytes]) -> None:
+    """End a child and all that it started."""
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    child.wait()
+
+
+def _start(
+    argv: tuple[str, ...],
+    cwd: Path | None,
+    env: Mapping[str, str] | None,
+    stdout: int,
+    stderr: int,
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            argv,
+            cwd=cwd,
+            env=None if env is None else dict(env),
+            stdin=subprocess.PIPE if stderr == subprocess.PIPE else subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        failure = CommandFailure(argv, 127, str(error))
+        raise CommandError(failure, remedy="run: nox -s doctor") from error
+
+
+def _pump(
+    child: subprocess.Popen[bytes],
+    sink: IO[bytes],
+    on_line: Callable[[str], None] | None,
+) -> bytes:
+    assert child.stdout is not None
+    tail = b""
+    for line in child.stdout:
+        sink.write(line)
+        tail = (tail + line)[-TAIL_BYTES:]
+        if on_line is not None:
+            on_line(line.decode("utf-8", "replace").rstrip())
+    child.wait()
+    return tail
+
+
+def _raise(argv: tuple[str, ...], code: int, output: bytes, log: Path | None, remedy: str) -> None:
+    tail = output[-TAIL_BYTES:].decode("utf-8", "replace")
+    raise CommandError(CommandFailure(argv, code, tail, log), remedy=remedy)

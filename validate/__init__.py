@@ -1,0 +1,1 @@
+"""Every step of the stack built, run and judged against its parent."""
