@@ -12,12 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from git import Repo
 
 from upstream import process
 from upstream.errors import CommandError, EnvironmentFault
-from upstream.git_settings import SETTINGS, clean_environment, network_environment
+from upstream.git_settings import clean_environment, network_environment
 
 NULL_ID = "0" * 40
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -121,9 +122,8 @@ class Git:
         extra |= {} if index is None else {"GIT_INDEX_FILE": os.fspath(index)}
         command = ["git", f"--git-dir={self.directory}"]
         command += [] if work_tree is None else [f"--work-tree={work_tree}"]
-        settings = [word for setting in SETTINGS for word in ("-c", setting)]
         return process.run(
-            (*command, *settings, *args),
+            (*command, *args),
             cwd=work_tree or self.directory,
             env=clean_environment(extra),
             stdin=stdin,
@@ -131,13 +131,20 @@ class Git:
             timeout=timeout,
         )
 
+    @contextmanager
+    def feed(self, *args: str) -> Iterator[IO[bytes]]:
+        """Run a git command on what the block writes to its standard input."""
+        command = ("git", f"--git-dir={self.directory}", *args)
+        with process.feed(command, cwd=self.directory, env=clean_environment()) as stream:
+            yield stream
+
     def text(self, *args: str, stdin: bytes = b"") -> str:
         """Standard output of a git command without the last line break."""
         return self.run(*args, stdin=stdin).text.rstrip("\n")
 
     def create(self) -> None:
         """Make the repository if it is not there; harmless when two runs do it at once."""
-        if (self.directory / "HEAD").exists():
+        if (self.directory / "info" / "attributes").exists():  # the last thing made
             return
         self.directory.mkdir(parents=True, exist_ok=True)
         self.run("init", "-q", "--bare", "--template=", "-b", "main", os.fspath(self.directory))

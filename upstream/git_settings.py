@@ -43,6 +43,14 @@ SETTINGS = (
 )
 
 
+# Passed as variables (git >= 2.31), so that a failed command's error shows the command.
+_SETTINGS_ENVIRONMENT = {"GIT_CONFIG_COUNT": str(len(SETTINGS))} | {
+    f"GIT_CONFIG_{part}_{number}": text
+    for number, setting in enumerate(SETTINGS)
+    for part, text in zip(("KEY", "VALUE"), setting.split("=", 1), strict=True)
+}
+
+
 def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment of a git child: no GIT_* of the caller, no configuration but ours."""
     env = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
@@ -59,7 +67,7 @@ def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_NO_REPLACE_OBJECTS": "1",
     }
-    return env | dict(extra or {})
+    return env | _SETTINGS_ENVIRONMENT | dict(extra or {})
 
 
 def network_environment() -> dict[str, str]:

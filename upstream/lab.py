@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -18,6 +19,7 @@ from platformdirs import user_cache_path
 
 from upstream.errors import EnvironmentFault
 
+LOGGER = logging.getLogger("lab")
 APP_NAME = "llama-series-lab"
 
 
@@ -72,15 +74,16 @@ def open_lab() -> Lab:
 
 
 @contextmanager
-def hold_lock(lab: Lab, name: str, *, wait: float = 0.0) -> Iterator[None]:
+def hold_lock(lab: Lab, name: str, *, wait: float = 0.0, notice: str = "") -> Iterator[None]:
     """Hold the named lock; another holder for longer than `wait` seconds is an error.
 
+    `notice` is logged once when the lock is not free at once.
     The lock is the kernel's (flock): it ends with its process, kill -9 included.
     """
     path = lab.root / f"{name}.lock"
-    lock = FileLock(path, timeout=wait)
+    lock = FileLock(path)
     try:
-        lock.acquire()
+        _acquire(lock, wait, notice)
     except Timeout as error:
         raise EnvironmentFault(
             f"another run holds the lock {path}",
@@ -90,6 +93,17 @@ def hold_lock(lab: Lab, name: str, *, wait: float = 0.0) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def _acquire(lock: FileLock, wait: float, notice: str) -> None:
+    if notice:
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            LOGGER.info(notice)
+        else:
+            return
+    lock.acquire(timeout=wait)
 
 
 def require_space(lab: Lab, megabytes: int, purpose: str) -> None:

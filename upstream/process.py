@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -97,6 +99,39 @@ def run_logged(
     return Completed(argv, code, tail, b"", time.monotonic() - started)
 
 
+@contextmanager
+def feed(
+    command: Sequence[str | os.PathLike[str]],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    remedy: str = "",
+) -> Iterator[IO[bytes]]:
+    """Run a child on what the block writes to its standard input, too much to hold in memory.
+
+    Leaving the block waits for the child; an exception inside the block kills it. An exit code
+    other than 0 raises CommandError with what the child said, also when it went away early.
+    """
+    argv = tuple(os.fspath(part) for part in command)
+    # A file, not a pipe: nobody reads while the block writes.
+    with tempfile.TemporaryFile() as said:
+        child = _start(argv, cwd, env, said.fileno(), subprocess.STDOUT, subprocess.PIPE)
+        assert child.stdin is not None
+        try:
+            yield child.stdin
+            child.stdin.close()
+        except BrokenPipeError:
+            pass  # its exit code and last words say why
+        except BaseException:
+            kill_group(child)
+            raise
+        finally:
+            _abandon(child.stdin)
+        if child.wait() != 0:
+            said.seek(max(0, said.seek(0, os.SEEK_END) - TAIL_BYTES))
+            _raise(argv, child.returncode, said.read(), None, remedy)
+
+
 def kill_group(child: subprocess.Popen[bytes]) -> None:
     """End a child and all that it started."""
     try:
@@ -106,19 +141,28 @@ def kill_group(child: subprocess.Popen[bytes]) -> None:
     child.wait()
 
 
+def _abandon(stream: IO[bytes]) -> None:
+    """Close a pipe; bytes that nobody will read any more are no error."""
+    with suppress(BrokenPipeError):
+        stream.close()
+
+
 def _start(
     argv: tuple[str, ...],
     cwd: Path | None,
     env: Mapping[str, str] | None,
     stdout: int,
     stderr: int,
+    stdin: int | None = None,
 ) -> subprocess.Popen[bytes]:
+    if stdin is None:
+        stdin = subprocess.PIPE if stderr == subprocess.PIPE else subprocess.DEVNULL
     try:
         return subprocess.Popen(
             argv,
             cwd=cwd,
             env=None if env is None else dict(env),
-            stdin=subprocess.PIPE if stderr == subprocess.PIPE else subprocess.DEVNULL,
+            stdin=stdin,
             stdout=stdout,
             stderr=stderr,
             start_new_session=True,

@@ -1,0 +1,221 @@
+"""Patch files: one `git format-patch` mail each, read strictly and written so that it reads back.
+
+The mail is split by git (`mailinfo`), never by a diff parser: unidiff misreads diff-like lines in
+a commit message.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from email import message_from_bytes
+from pathlib import Path
+
+from upstream.errors import CommandError, UsageError
+from upstream.git import Git, Person
+
+FORMAT_OPTIONS = (
+    "--stdout", "-1", "-M", "--binary", "--full-index", "--zero-commit", "--no-signature",
+    "--no-numbered", "--subject-prefix=PATCH", "--no-attach", "--no-thread", "--no-cover-letter",
+    "--no-base", "--no-to", "--no-cc", "--no-add-header", "--encode-email-headers",
+    "--stat=72", "--summary", "--src-prefix=a/", "--dst-prefix=b/", "--no-notes", "--no-signoff",
+)  # fmt: skip
+# What git's mailinfo takes for the start of the diff (patchbreak() in git's mailinfo.c).
+_BREAK = re.compile(rb"^(---($|\s|\S)|diff -|Index: )", re.M)
+_TOTALS = re.compile(
+    rb"^ (\d+) files? changed(?:, (\d+) insertions?\(\+\))?(?:, (\d+) deletions?\(-\))?$", re.M
+)
+
+
+@dataclass(frozen=True)
+class Mail:
+    """A patch file taken apart."""
+
+    path: Path
+    author: Person
+    message: str
+    diff: bytes
+    paths: tuple[str, ...]
+
+    @property
+    def subject(self) -> str:
+        return self.message.split("\n", 1)[0]
+
+
+def read_mail(git: Git, path: Path, scratch: Path) -> Mail:
+    """Read and check one patch file; UsageError says what is wrong and in which line."""
+    raw = _read(path)
+    _check_envelope(path, raw)
+    body = _decode_body(path, raw)
+    _check_break(path, body)
+    info, message, diff = _split(git, path, raw, scratch)
+    paths = _list_paths(git, path, diff)
+    _check_totals(git, path, body, diff)
+    author = Person(info["Author"], info["Email"], info["Date"])
+    return Mail(path, author, tidy_message(f"{info['Subject']}\n\n{message}"), diff, paths)
+
+
+def write_mail(git: Git, commit: str, path: Path, scratch: Path) -> bytes:
+    """The mail of a commit. Refuses a commit that would not read back as itself."""
+    content = git.run("format-patch", *FORMAT_OPTIONS, commit).stdout
+    probe = scratch / path.name
+    probe.write_bytes(content)
+    found, wanted = read_mail(git, probe, scratch), git.read_commit(commit)
+    probe.unlink()
+    for what, got, want in (
+        ("message", found.message, wanted.message),
+        ("author's name", found.author.name, wanted.author.name),
+        ("author's address", found.author.email, wanted.author.email),
+    ):
+        if got != want:
+            raise refuse(
+                path,
+                f"the {what} of {commit[:12]} does not survive a mail: "
+                f"{want!r} would be read as {got!r}",
+            )
+    return content
+
+
+def refuse(path: Path, what: str) -> UsageError:
+    """The error for a patch file that cannot be used."""
+    return UsageError(f"{path}: {what}", remedy=f"mend {path}, or export it again with git")
+
+
+def tidy_message(text: str) -> str:
+    """What `git stripspace` does, which `git am` runs on every message."""
+    lines = [line.rstrip() for line in text.split("\n")]
+    kept = [line for at, line in enumerate(lines) if line or (at and lines[at - 1])]
+    return "\n".join(kept).strip("\n") + "\n"
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError as error:
+        raise refuse(path, "the file is named in series.toml but does not exist") from error
+
+
+def _check_envelope(path: Path, raw: bytes) -> None:
+    first = raw.split(b"\n", 1)[0]
+    if not raw.strip():
+        raise refuse(path, "the file is empty")
+    if first.endswith(b"\r"):
+        raise refuse(path, "line ends are CRLF: a mail client or core.autocrlf rewrote the file")
+    if not first.startswith(b"From "):
+        raise refuse(path, "line 1 is no 'From ' line: not a git format-patch mail")
+    if len(re.findall(rb"^From [0-9a-f]{40} ", raw, re.M)) > 1:
+        raise refuse(path, "holds more than one mail; one patch a file")
+
+
+def _decode_body(path: Path, raw: bytes) -> bytes:
+    mail = message_from_bytes(raw)
+    for header in ("From", "Date", "Subject"):
+        if mail[header] is None:
+            raise refuse(path, f"the header '{header}:' is missing")
+    if mail.is_multipart():
+        raise refuse(path, "is a mail with attachments; export it again without --attach")
+    body = mail.get_payload(decode=True)
+    assert isinstance(body, bytes)
+    return body
+
+
+def _check_break(path: Path, body: bytes) -> None:
+    """The message must end at a lone `---`; else `git am` cuts it where we do not see it."""
+    found = _BREAK.search(body)
+    if found is None:
+        raise refuse(path, "has no diff")
+    number = body.count(b"\n", 0, found.start()) + 1
+    line = body[found.start() :].split(b"\n", 1)[0].decode("utf-8", "replace")
+    if line.rstrip("\r") != "---":
+        raise refuse(
+            path,
+            f"line {number} of the message looks like a diff: {line!r}; git am "
+            "would end the message there: indent it by a blank",
+        )
+    _check_between(path, body[found.end() :], number)
+
+
+def _check_between(path: Path, rest: bytes, number: int) -> None:
+    """Between `---` and the diff only a diffstat may stand: git am drops anything else."""
+    for offset, line in enumerate(rest.split(b"\n")):
+        if line.startswith(b"diff --git "):
+            return
+        if line and not line.startswith(b" "):
+            text = line.decode("utf-8", "replace")
+            raise refuse(
+                path,
+                f"line {number + offset} of the body, {text!r}, stands between "
+                "'---' and the diff; git am would lose it",
+            )
+    raise refuse(path, "has no diff (an empty patch)")
+
+
+def _split(git: Git, path: Path, raw: bytes, scratch: Path) -> tuple[dict[str, str], str, bytes]:
+    message, diff = scratch / f"{path.name}.msg", scratch / f"{path.name}.diff"
+    try:
+        done = git.run(
+            "mailinfo", "--encoding=UTF-8", "--no-scissors", str(message), str(diff), stdin=raw
+        )
+        info = dict(line.split(": ", 1) for line in done.text.splitlines() if ": " in line)
+        for field in ("Author", "Email", "Subject", "Date"):
+            if not info.get(field):
+                raise refuse(path, f"git found no {field.lower()} in the mail's headers")
+        text = message.read_bytes().decode("utf-8", "surrogateescape")
+        return info, text, diff.read_bytes()
+    except CommandError as error:
+        raise refuse(path, f"git cannot read the mail: {error.failure.stderr_tail}") from error
+    finally:
+        message.unlink(missing_ok=True)
+        diff.unlink(missing_ok=True)
+
+
+def _list_paths(git: Git, path: Path, diff: bytes) -> tuple[str, ...]:
+    """The paths that the diff touches, both sides of renames, each checked to stay in the tree."""
+    numbers = _apply_dry(git, path, diff, "--numstat")
+    paths = [field.rsplit("\t", 1)[-1] for field in numbers.split("\0") if field]
+    headers = re.findall(
+        rb"^(?:---|\+\+\+|rename from|rename to|copy from|copy to) (.+)$", diff, re.M
+    )
+    named = [header.decode("utf-8", "surrogateescape").rstrip() for header in headers]
+    for name in (*paths, *(_strip_prefix(text) for text in named)):
+        _check_path(path, name)
+    return tuple(dict.fromkeys(paths))
+
+
+def _strip_prefix(text: str) -> str:
+    return text[2:] if text[:2] in ("a/", "b/") else "" if text == "/dev/null" else text
+
+
+def _check_path(path: Path, name: str) -> None:
+    parts = name.strip('"').split("/")
+    if name.startswith("/") or ".." in parts:
+        raise refuse(path, f"touches {name!r}, which is outside the tree")
+    if any(part.lower() in (".git", "git~1") for part in parts):
+        raise refuse(path, f"touches {name!r}, which is inside a .git folder")
+
+
+def _apply_dry(git: Git, path: Path, diff: bytes, option: str) -> str:
+    try:
+        return git.run("apply", option, "-z", "-p1", "-", stdin=diff).text
+    except CommandError as error:
+        said = error.failure.stderr_tail.strip()
+        if "invalid path" in said:
+            raise refuse(path, f"names a path outside the tree: {said}") from error
+        raise refuse(path, f"the diff is damaged or cut off: {said}") from error
+
+
+def _check_totals(git: Git, path: Path, body: bytes, diff: bytes) -> None:
+    """Compare with the diffstat of the mail: a mail cut between two hunks is still a valid diff."""
+    found = list(_TOTALS.finditer(body))
+    if not found:
+        return
+    files, plus, minus = (int(n or 0) for n in found[0].groups())
+    rows = [row.split("\t") for row in _apply_dry(git, path, diff, "--numstat").split("\0") if row]
+    text = [row for row in rows if row[0] != "-"]
+    has = (len(rows), sum(int(r[0]) for r in text), sum(int(r[1]) for r in text))
+    if has != (files, plus, minus):
+        raise refuse(
+            path,
+            f"the mail says {files} files, +{plus} -{minus}, its diff has "
+            f"{has[0]} files, +{has[1]} -{has[2]}: it was cut off or edited",
+        )

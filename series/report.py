@@ -1,0 +1,140 @@
+"""What a rebase says to a person and, as JSON, to a program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from series.cause import Cause
+from series.model import Stack
+from series.park import Parked
+from series.rebase import Outcome, Plan
+
+WORDS = {
+    "clean": "clean",
+    "offset": "clean with offset",
+    "moved": "clean, moved by rename",
+    "replayed": "resolution replayed",
+    "empty": "empty",
+    "conflict": "conflict",
+    "needs": "needs a parked one",
+    "landed": "landed upstream",
+    "dropped": "dropped",
+}
+MOST_LINES = 12
+
+
+@dataclass(frozen=True)
+class Findings:
+    """A plan with what was found out about its conflicts, by patch."""
+
+    plan: Plan
+    parked: Mapping[str, Parked]
+    causes: Mapping[str, tuple[Cause, ...]]
+
+
+def format_plan(findings: Findings) -> str:
+    """The table of a rebase, its counts, and for every waiting patch what to do."""
+    plan = findings.plan
+    width = max((len(o.patch) for o in plan.outcomes), default=5)
+    lines = [f"{plan.old.version} -> {plan.new.version}, {len(plan.outcomes)} patches"]
+    lines += [
+        f"  {o.patch:{width}}  {WORDS[o.status]:22}  {o.fate:8} {o.reason}".rstrip()
+        for o in plan.outcomes
+    ]
+    lines.append(format_counts(plan))
+    for outcome in plan.waiting:
+        lines += ["", *explain_waiting(outcome, findings)]
+    return "\n".join(lines)
+
+
+def format_counts(plan: Plan) -> str:
+    """Each input patch ends exactly once: the sum is asserted in series.rebase."""
+    fates = plan.count_fates()
+    parts = [f"{fates.get(fate, 0)} {fate}" for fate in ("kept", "changed", "landed", "dropped")]
+    parts += [f"{fates['waiting']} waiting for you"] if fates.get("waiting") else []
+    return f"{len(plan.outcomes)} in = {' + '.join(parts)}"
+
+
+def explain_waiting(outcome: Outcome, findings: Findings) -> list[str]:
+    """What happened to a waiting patch and the next command."""
+    if outcome.status == "conflict":
+        return _explain_conflict(outcome, findings)
+    if outcome.status == "needs":
+        return [f"{outcome.patch} {outcome.reason}: resolve that first"]
+    if outcome.status == "empty":
+        return [
+            f"{outcome.patch} changes nothing on {findings.plan.new.version} any more",
+            f"  next: nox -s rebase -- --landed {outcome.patch} --reference '#PR' "
+            "--evidence 'how you know'",
+        ]
+    return [
+        f"{outcome.patch} merged, but not without loss:",
+        *(f"  {line}" for line in outcome.loss.describe()),
+        f"  next: nox -s rebase -- --acknowledge {outcome.patch} --reason 'why that is right'",
+    ]
+
+
+def _explain_conflict(outcome: Outcome, findings: Findings) -> list[str]:
+    lines = [f"{outcome.patch} conflicts:"]
+    for cause in findings.causes.get(outcome.patch, ()):
+        lines.append(f"  {cause.describe()}")
+        lines += [f"    upstream | {text}" for text in cause.upstream_lines[:MOST_LINES]]
+        more = len(cause.upstream_lines) - MOST_LINES
+        lines += [f"    ... {more} more lines"] if more > 0 else []
+    parked = findings.parked.get(outcome.patch)
+    if parked is not None:
+        lines += [
+            f"  resolve it in:  {parked.worktree}",
+            f"  three versions: {parked.versions}",
+            "  next: nox -s rebase -- --continue --reason 'what you decided'",
+        ]
+    return lines
+
+
+def plan_document(findings: Findings) -> dict[str, object]:
+    """The plan as a JSON document."""
+    plan = findings.plan
+    return {
+        "from": str(plan.old.version),
+        "onto": str(plan.new.version),
+        "base_commit": plan.new.commit,
+        "tip": plan.new.tip,
+        "tip_tree": plan.new.tip_tree,
+        "counts": plan.count_fates(),
+        "patches": [_outcome_document(o, findings) for o in plan.outcomes],
+    }
+
+
+def _outcome_document(outcome: Outcome, findings: Findings) -> dict[str, object]:
+    parked = findings.parked.get(outcome.patch)
+    return {
+        "topic": outcome.topic,
+        "patch": outcome.patch,
+        "status": outcome.status,
+        "fate": outcome.fate,
+        "reason": outcome.reason,
+        "commit": outcome.step.commit if outcome.step else None,
+        "tree": outcome.step.tree if outcome.step else None,
+        "vanished": list(outcome.loss.vanished),
+        "newly_removed": list(outcome.loss.newly_removed),
+        "conflict": outcome.conflict.key if outcome.conflict else None,
+        "worktree": str(parked.worktree) if parked else None,
+        "causes": [
+            {"path": c.path, "version": str(c.version) if c.version else None}
+            for c in findings.causes.get(outcome.patch, ())
+        ],
+    }
+
+
+def format_stack(stack: Stack, where: str) -> str:
+    """The steps of a stack, one a line, with abbreviated trees."""
+    width = max((len(step.patch) for step in stack.steps), default=5)
+    lines = [f"stack of {len(stack.steps)} patches on {stack.version}{where}"]
+    lines += [f"  {s.patch:{width}}  {s.topic:20}  tree {s.tree[:12]}" for s in stack.steps]
+    return "\n".join(lines)
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Names for a sentence."""
+    return ", ".join(names) if names else "none"

@@ -1,0 +1,130 @@
+"""From patch files to commits, and the refs that remember a stack.
+
+A stack is three refs that move together: `base`, `tip` and `record` (a JSON blob that says which
+commit is which patch). Objects are made first; refs move once, at the end.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from series.mail import Mail, read_mail
+from series.manifest import digest_series
+from series.model import Series, Stack, Step
+from upstream.errors import CommandError, UsageError
+from upstream.git import NULL_ID, Git, RefMove
+from upstream.lab import Lab
+from upstream.version import Version, parse_version
+
+PARTS = ("base", "tip", "record")
+
+
+@contextmanager
+def scratch_folder(lab: Lab) -> Iterator[Path]:
+    """A folder for the files of one command."""
+    with TemporaryDirectory(dir=lab.scratch, prefix="series-") as folder:
+        yield Path(folder)
+
+
+def read_patches(git: Git, series: Series, scratch: Path) -> list[tuple[str, Mail]]:
+    """All mails of a series with their topics, in order; every one is checked first."""
+    return [
+        (topic.name, read_mail(git, series.directory / "patches" / patch, scratch))
+        for topic, patch in series.order()
+    ]
+
+
+def apply_series(git: Git, series: Series, version: Version, commit: str, scratch: Path) -> Stack:
+    """Apply all patches strictly, as `git am` would, without a working tree.
+
+    Raises UsageError naming the first patch that does not apply and why.
+    """
+    parent, tree = commit, git.tree_of(commit)
+    steps: list[Step] = []
+    for topic, mail in read_patches(git, series, scratch):
+        tree = _apply(git, mail, tree, version, scratch)
+        parent = git.write_commit(tree, (parent,), mail.author, mail.message)
+        steps.append(Step(topic, mail.path.name, parent, tree))
+    return Stack(version, commit, git.tree_of(commit), tuple(steps))
+
+
+def _apply(git: Git, mail: Mail, tree: str, version: Version, scratch: Path) -> str:
+    try:
+        new = git.apply_to_tree(tree, mail.diff, scratch)
+    except CommandError as error:
+        raise UsageError(
+            f"{mail.path} does not apply to {version}:\n{_indent(error.failure.stderr_tail)}",
+            remedy="name the version it was made on as 'base' in series.toml, or mend the patch",
+        ) from error
+    if new == tree:
+        raise UsageError(
+            f"{mail.path} changes nothing on {version}",
+            remedy="record it as [[landed]] or remove it from series.toml",
+        )
+    return new
+
+
+def _indent(text: str) -> str:
+    return "\n".join(f"    {line}" for line in text.strip().splitlines())
+
+
+def refs_of(series: Series) -> str:
+    """The prefix of a series' refs."""
+    return f"refs/series/{series.id}"
+
+
+def load_stack(git: Git, series: Series) -> Stack | None:
+    """The recorded stack of a series, or None when there is none or the files changed since."""
+    blob = git.read_blob(f"{refs_of(series)}/record")
+    if blob is None:
+        return None
+    record = json.loads(blob)
+    if record["digest"] != digest_series(series):
+        return None
+    steps = tuple(Step(**step) for step in record["steps"])
+    return Stack(parse_version(record["version"]), record["commit"], record["tree"], steps)
+
+
+def save_stack(git: Git, series: Series, stack: Stack) -> str | None:
+    """Move the stack's refs in one transaction; returns the dated backup prefix, if any."""
+    record = json.dumps(_record(series, stack), indent=1).encode()
+    new = {"base": stack.commit, "tip": stack.tip, "record": git.write_blob(record)}
+    prefix = refs_of(series)
+    old = git.list_refs(prefix)
+    if old == {f"{prefix}/{part}": new[part] for part in PARTS}:
+        return None
+    backup = f"refs/backup/{series.id}/{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
+    moves = [RefMove(f"{prefix}/{p}", new[p], old.get(f"{prefix}/{p}", NULL_ID)) for p in PARTS]
+    moves += [RefMove(ref.replace(prefix, backup), commit) for ref, commit in old.items()]
+    git.move_refs(moves)
+    return backup if old else None
+
+
+def restore_stack(git: Git, series: Series, backup: str) -> None:
+    """Bring a backup's refs back, in one transaction (the present ones get a backup too)."""
+    prefix, now = refs_of(series), time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    kept = git.list_refs(backup)
+    if set(kept) != {f"{backup}/{part}" for part in PARTS}:
+        known = sorted({ref.rsplit("/", 1)[0] for ref in git.list_refs(f"refs/backup/{series.id}")})
+        raise UsageError(f"there is no backup {backup}", remedy=f"known: {', '.join(known)}")
+    moves = [RefMove(ref.replace(backup, prefix), commit) for ref, commit in kept.items()]
+    moves += [
+        RefMove(ref.replace(prefix, f"refs/backup/{series.id}/{now}-before-restore"), commit)
+        for ref, commit in git.list_refs(prefix).items()
+    ]
+    git.move_refs(moves)
+
+
+def _record(series: Series, stack: Stack) -> dict[str, object]:
+    return {
+        "digest": digest_series(series),
+        "version": str(stack.version),
+        "commit": stack.commit,
+        "tree": stack.tree,
+        "steps": [vars(step) for step in stack.steps],
+    }
