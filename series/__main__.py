@@ -101,7 +101,7 @@ def take_decisions(
 ) -> list[str]:
     """Carry out --continue, --landed, --drop or --acknowledge; names of resolved patches."""
     if args.go_on:
-        return commands.continue_rebase(bench)
+        return commands.continue_rebase(bench, (args.reason or "").strip())
     if args.landed:
         need(args, "reference", "evidence")
         version = parse_version(args.landed_in) if args.landed_in else onto

@@ -119,7 +119,7 @@ def write_series(bench: Bench, plan: Plan, decisions: Decisions, digest: str) ->
     forget_parked(bench.git, bench.parked)
 
 
-def continue_rebase(bench: Bench) -> list[str]:
+def continue_rebase(bench: Bench, reason: str) -> list[str]:
     """Take the resolutions of all parked worktrees that are resolved; the patches' names."""
     taken: list[str] = []
     parked = list_parked(bench.parked)
@@ -130,7 +130,7 @@ def continue_rebase(bench: Bench) -> list[str]:
         if resolution is None:
             LOGGER.info("%s: %s", one.patch, why)
             continue
-        bench.pending.resolve(resolution)
+        bench.pending.resolve(replace(resolution, reason=reason))
         remove_parked(bench.git, one)
         taken.append(one.patch)
     if not taken:

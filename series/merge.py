@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,13 +32,15 @@ class Region:
 
 @dataclass(frozen=True)
 class Conflict:
-    """A merge that needs a person: `tree` holds the files with markers, `key` its content's name.
+    """A merge that needs a person: `tree` holds the files with markers, `upstream_tree` the same
+    merge with upstream's side in every region, `key` is its content's name.
 
     The key is a hash of the three sides of every region (and, for paths without regions, of git's
     remark), so that the same conflict has the same key on another day and machine.
     """
 
     tree: str
+    upstream_tree: str
     key: str
     stages: tuple[Stage, ...]
     regions: tuple[Region, ...]
@@ -63,31 +65,40 @@ def has_markers(content: bytes) -> bool:
 
 
 def _describe(git: Git, merge: Merge, scratch: Path) -> Conflict:
-    tree, texts = _rename_markers(git, merge, scratch)
+    texts = _read_marked(git, merge)
+    modes = {stage.path: stage.mode for stage in merge.stages}
+    marked = _with_texts(git, merge.tree, texts, modes, scratch)
+    upstream = {path: take_upstream(path, text) for path, text in texts.items()}
+    upstream_tree = _with_texts(git, merge.tree, upstream, modes, scratch)
     regions = tuple(r for path, text in texts.items() for r in find_regions(path, text))
     remarks = tuple(remark for remark in merge.remarks if remark.startswith("CONFLICT"))
-    return Conflict(tree, _key(regions, merge.stages, remarks), merge.stages, regions, remarks)
+    key = _key(regions, merge.stages, remarks)
+    return Conflict(marked, upstream_tree, key, merge.stages, regions, remarks)
 
 
-def _rename_markers(git: Git, merge: Merge, scratch: Path) -> tuple[str, dict[str, str]]:
-    """Labels hold ids of throw-away commits: give them names that mean something."""
-    entries: list[Stage] = []
+def _read_marked(git: Git, merge: Merge) -> dict[str, str]:
+    """Conflicted text files; labels hold ids of throw-away commits: give them names that last."""
     texts: dict[str, str] = {}
     for path in sorted({stage.path for stage in merge.stages}):
         content = git.read_blob(f"{merge.tree}:{path}")
-        if content is None or b"\0" in content:
-            continue
-        renamed = _LABEL.sub(lambda m: _NAMES[m[1][:1]], content)
-        texts[path] = renamed.decode("utf-8", "surrogateescape")
-        if renamed != content:
-            mode = next(s.mode for s in merge.stages if s.path == path)
-            entries.append(Stage(mode, git.write_blob(renamed), 0, path))
-    return (git.edit_tree(merge.tree, entries, scratch) if entries else merge.tree), texts
+        if content is not None and b"\0" not in content:
+            renamed = _LABEL.sub(lambda m: _NAMES[m[1][:1]], content)
+            texts[path] = renamed.decode("utf-8", "surrogateescape")
+    return texts
 
 
-def find_regions(path: str, text: str) -> list[Region]:
-    """The conflict regions of a file with markers in zdiff3 style."""
-    regions: list[Region] = []
+def _with_texts(
+    git: Git, tree: str, texts: Mapping[str, str], modes: Mapping[str, str], scratch: Path
+) -> str:
+    entries = [
+        Stage(modes[path], git.write_blob(text.encode("utf-8", "surrogateescape")), 0, path)
+        for path, text in texts.items()
+    ]
+    return git.edit_tree(tree, entries, scratch) if entries else tree
+
+
+def split_regions(path: str, text: str) -> Iterator[str | Region]:
+    """The lines of a file with markers in zdiff3 style: plain lines and conflict regions."""
     sides: dict[str, list[str]] = {}
     side = ""
     for line in text.split("\n"):
@@ -98,11 +109,28 @@ def find_regions(path: str, text: str) -> list[Region]:
         elif side in ("ours", "base") and line == SPLIT:
             side = "theirs"
         elif side == "theirs" and line == THEIRS:
-            regions.append(Region(path, *("\n".join(sides[s]) for s in ("ours", "base", "theirs"))))
+            yield Region(path, *("\n".join(sides[s]) for s in ("ours", "base", "theirs")))
             side = ""
         elif side:
             sides[side].append(line)
-    return regions
+        else:
+            yield line
+
+
+def find_regions(path: str, text: str) -> list[Region]:
+    """The conflict regions of a file with markers."""
+    return [part for part in split_regions(path, text) if isinstance(part, Region)]
+
+
+def take_upstream(path: str, text: str) -> str:
+    """A file with markers, every region replaced by upstream's side."""
+    lines: list[str] = []
+    for part in split_regions(path, text):
+        if isinstance(part, str):
+            lines.append(part)
+        elif part.ours:
+            lines.append(part.ours)
+    return "\n".join(lines)
 
 
 def _key(regions: Sequence[Region], stages: Sequence[Stage], remarks: Sequence[str]) -> str:

@@ -30,6 +30,7 @@ class Parked:
     key: str
     folder: Path
     marker_tree: str
+    upstream_tree: str
     old: str
     onto: str
     paths: tuple[str, ...]
@@ -80,7 +81,7 @@ def take_resolution(git: Git, parked: Parked) -> tuple[Resolution | None, str]:
     if left:
         return None, f"conflict markers are left in {', '.join(left)}"
     tree = _write_worktree(git, parked)
-    diff = git.diff(parked.marker_tree, tree, "--binary", "--no-renames")
+    diff = git.diff(parked.upstream_tree, tree, "--binary", "--no-renames")
     return Resolution(parked.patch, parked.key, parked.old, parked.onto, "", "", diff), ""
 
 
@@ -120,6 +121,7 @@ def _park(
         conflict.key,
         place,
         conflict.tree,
+        conflict.upstream_tree,
         str(plan.old.version),
         str(plan.new.version),
         conflict.paths,

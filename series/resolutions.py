@@ -1,7 +1,8 @@
 """The memory of resolved conflicts: reviewable text files, keyed by the conflict's content.
 
-A resolution is the diff from the merged tree with markers to the tree that a person made of it.
-It is replayed only when the same conflict returns and the diff applies strictly.
+A resolution is the diff from the merge with upstream's side in every conflict region to the tree
+that a person made of it: small, and what a reviewer wants to see (no diff at all means: upstream's
+side). It is replayed only when the same conflict returns and the diff applies strictly.
 """
 
 from __future__ import annotations
@@ -51,12 +52,12 @@ class Resolution:
 
 def parse_resolution(path: Path) -> Resolution:
     """Read one file; UsageError when a header is missing or the diff is not there."""
-    head, _, diff = path.read_bytes().partition(b"\n\n")
+    head, blank, diff = path.read_bytes().partition(b"\n\n")
     pairs = [line.partition(": ") for line in head.decode("utf-8", "replace").splitlines()]
     table = {name: value.strip() for name, _, value in pairs}
     missing = [name for name in _FIELDS if not table.get(name)]
-    if missing or not diff.startswith(b"diff --git "):
-        what = f"lacks {', '.join(missing)}" if missing else "holds no diff"
+    if missing or not blank or (diff and not diff.startswith(b"diff --git ")):
+        what = f"lacks {', '.join(missing)}" if missing else "is cut off or holds no diff"
         raise UsageError(f"{path}: the resolution {what}", remedy=f"mend or remove {path}")
     patch, key, old, onto, loss, reason = (
         "" if table[name] == "none" else table[name] for name in _FIELDS
@@ -74,7 +75,9 @@ def load_resolutions(directories: Iterable[Path]) -> dict[tuple[str, str], Resol
 
 def replay(git: Git, conflict: Conflict, resolution: Resolution, scratch: Path) -> str | None:
     """The resolved tree, or None when the resolution no longer fits around the conflict."""
+    if not resolution.diff:
+        return conflict.upstream_tree
     try:
-        return git.apply_to_tree(conflict.tree, resolution.diff, scratch)
+        return git.apply_to_tree(conflict.upstream_tree, resolution.diff, scratch)
     except CommandError:
         return None

@@ -142,6 +142,7 @@ def _append(document: tomlkit.TOMLDocument, name: str, tables: list[Table]) -> N
     if not tables:
         return
     if name not in document:
+        document.add(tomlkit.nl())
         document[name] = tomlkit.aot()
     array = document[name]
     assert isinstance(array, AoT)
