@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 
 from series import commands
 from series.commands import Bench, open_bench
 from series.decisions import Decisions
 from series.manifest import load_series
-from series.report import Findings, format_plan, format_stack, plan_document
+from series.report import (
+    Findings,
+    format_plan,
+    format_stack,
+    plan_document,
+    repeat_command,
+)
 from series.stack import restore_stack, save_stack
 from series.status import describe_status, format_status
 from upstream.edge import (
@@ -69,7 +76,10 @@ def run_rebase(args: argparse.Namespace) -> int:
             write_message("forgot the parked conflicts and decisions of this rebase")
             return ExitCode.OK
         if args.restore:
-            restore_stack(bench.git, bench.series, args.restore)
+            aside = restore_stack(bench.git, bench.series, args.restore)
+            write_message(
+                f"restored {args.restore}\n  to undo that: {repeat_command(args)} --restore {aside}"
+            )
             return ExitCode.OK
         return rebase(bench, args)
 
@@ -86,7 +96,8 @@ def rebase(bench: Bench, args: argparse.Namespace) -> int:
     plan, decisions = commands.make_plan(bench, start, onto)
     if taken and args.reason and commands.give_reasons(bench, plan, taken, args.reason):
         plan, decisions = commands.make_plan(bench, start, onto)
-    findings = commands.examine(bench, plan, park=not args.dry_run)
+    examined = commands.examine(bench, plan, park=not args.dry_run)
+    findings = replace(examined, again=repeat_command(args))
     write_findings(args, findings)
     if plan.waiting:
         write_message("nothing was moved: the patches named above wait for you")
@@ -143,16 +154,17 @@ def finish(
     if backup:
         write_message(
             f"the stack before is kept as {backup}\n"
-            f"  to go back: nox -s rebase -- --restore {backup}"
+            f"  to go back: {findings.again} --restore {backup}"
         )
     if not args.write and series.base != plan.new.version:
-        write_message("series/ is unchanged; to rewrite it: nox -s rebase -- --write")
+        write_message(f"{series.directory} is unchanged; to rewrite it: {findings.again} --write")
 
 
 def report_nothing(bench: Bench, args: argparse.Namespace, onto: Version) -> int:
     """The stack stands on `onto` already."""
     stack = commands.current_stack(bench)
-    note = "" if bench.series.base == onto else " (not written: nox -s rebase -- --write)"
+    again = repeat_command(args)
+    note = "" if bench.series.base == onto else f" (not written: {again} --write)"
     if args.json:
         write_json(
             {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,13 +19,14 @@ from series.rebase import Plan, plan_rebase
 from series.report import Findings
 from series.stack import apply_series, load_stack, save_stack, scratch_folder
 from series.write import commit_series, finish_interrupted_write, stage_series, verify_staged
-from upstream.errors import ConflictWaiting, UsageError
+from upstream.errors import ConflictWaiting, EnvironmentFault, UsageError
 from upstream.git import Git, require_git
 from upstream.lab import Lab, hold_lock, open_lab
 from upstream.provider import Upstream, open_upstream
 from upstream.version import Version
 
 LOGGER = logging.getLogger("lab")
+REFUSED_WRITES = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM}
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,8 @@ def open_bench(args: argparse.Namespace) -> Iterator[Bench]:
     require_git()
     lab = open_lab()
     probe = load_series(args.series)
-    with hold_lock(lab, f"series-{probe.id}"), scratch_folder(lab) as scratch:
+    lock = hold_lock(lab, f"series-{probe.id}")
+    with explain_refused_writes(), lock, scratch_folder(lab) as scratch:
         if finish_interrupted_write(lab.state(probe.id)):
             LOGGER.info("finished a --write that was interrupted")
         upstream = open_upstream(lab, args.upstream, args.remote)
@@ -61,6 +64,21 @@ def open_bench(args: argparse.Namespace) -> Iterator[Bench]:
         series = load_series(args.series)
         pending = Pending(lab.state(series.id))
         yield Bench(lab, upstream.git, upstream, series, pending, scratch)
+
+
+@contextmanager
+def explain_refused_writes() -> Iterator[None]:
+    """A full disk, a quota or a read-only folder is no defect of ours: say what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in REFUSED_WRITES:
+            raise
+        raise EnvironmentFault(
+            f"cannot write {error.filename or 'a file'}: {error.strerror}",
+            remedy="free some space or mend the permissions, then run the same command again: "
+            "it goes on where this one stopped",
+        ) from error
 
 
 def current_stack(bench: Bench) -> Stack:
@@ -111,12 +129,10 @@ def known_versions(bench: Bench, start: Version, end: Version) -> list[tuple[Ver
 
 
 def write_series(bench: Bench, plan: Plan, decisions: Decisions, digest: str) -> None:
-    """Rewrite the series directory, then forget what was pending."""
+    """Rewrite the series directory; what was pending is then in it."""
     staged = stage_series(bench.git, bench.series, plan, decisions, bench.pending, bench.scratch)
     verify_staged(bench.git, bench.series, staged, plan, bench.scratch)
     commit_series(bench.series, staged, bench.state, digest)
-    bench.pending.clear()
-    forget_parked(bench.git, bench.parked)
 
 
 def continue_rebase(bench: Bench, reason: str) -> list[str]:

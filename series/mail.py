@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from email import message_from_bytes
+from email.utils import mktime_tz, parsedate_tz
 from pathlib import Path
 
 from upstream.errors import CommandError, UsageError
@@ -21,7 +22,10 @@ FORMAT_OPTIONS = (
     "--stat=72", "--summary", "--src-prefix=a/", "--dst-prefix=b/", "--no-notes", "--no-signoff",
 )  # fmt: skip
 # What git's mailinfo takes for the start of the diff (patchbreak() in git's mailinfo.c).
-_BREAK = re.compile(rb"^(---($|\s|\S)|diff -|Index: )", re.M)
+_BREAK = re.compile(rb"^(---( \S|[ \t\r\f\v]*$)|diff -|Index: )", re.M)
+# What git's mailsplit takes for the start of another mail (is_from_line() in git's mailsplit.c).
+_FROM = re.compile(rb"^From .*\d.\d\d:\d\d[ \t]*(\d+)", re.M)
+_NAMED = re.compile(rb"^(?:---|\+\+\+|rename from|rename to|copy from|copy to) (.+)$", re.M)
 _TOTALS = re.compile(
     rb"^ (\d+) files? changed(?:, (\d+) insertions?\(\+\))?(?:, (\d+) deletions?\(-\))?$", re.M
 )
@@ -47,11 +51,11 @@ def read_mail(git: Git, path: Path, scratch: Path) -> Mail:
     raw = _read(path)
     _check_envelope(path, raw)
     body = _decode_body(path, raw)
-    _check_break(path, body)
+    stat = _check_break(path, body)
     info, message, diff = _split(git, path, raw, scratch)
     paths = _list_paths(git, path, diff)
-    _check_totals(git, path, body, diff)
-    author = Person(info["Author"], info["Email"], info["Date"])
+    _check_totals(git, path, stat, diff)
+    author = Person(info["Author"], info["Email"], _read_date(path, info["Date"]))
     return Mail(path, author, tidy_message(f"{info['Subject']}\n\n{message}"), diff, paths)
 
 
@@ -66,12 +70,13 @@ def write_mail(git: Git, commit: str, path: Path, scratch: Path) -> bytes:
         ("message", found.message, wanted.message),
         ("author's name", found.author.name, wanted.author.name),
         ("author's address", found.author.email, wanted.author.email),
+        ("author's date", found.author.date, wanted.author.date),
     ):
         if got != want:
-            raise refuse(
-                path,
-                f"the {what} of {commit[:12]} does not survive a mail: "
+            raise UsageError(
+                f"{path}: the {what} of {commit[:12]} does not survive a mail: "
                 f"{want!r} would be read as {got!r}",
+                remedy=f"reword the commit ({what}), then run the same command again",
             )
     return content
 
@@ -83,7 +88,7 @@ def refuse(path: Path, what: str) -> UsageError:
 
 def tidy_message(text: str) -> str:
     """What `git stripspace` does, which `git am` runs on every message."""
-    lines = [line.rstrip() for line in text.split("\n")]
+    lines = [line.rstrip(" \t\r") for line in text.split("\n")]
     kept = [line for at, line in enumerate(lines) if line or (at and lines[at - 1])]
     return "\n".join(kept).strip("\n") + "\n"
 
@@ -103,8 +108,12 @@ def _check_envelope(path: Path, raw: bytes) -> None:
         raise refuse(path, "line ends are CRLF: a mail client or core.autocrlf rewrote the file")
     if not first.startswith(b"From "):
         raise refuse(path, "line 1 is no 'From ' line: not a git format-patch mail")
-    if len(re.findall(rb"^From [0-9a-f]{40} ", raw, re.M)) > 1:
-        raise refuse(path, "holds more than one mail; one patch a file")
+    starts = [found for found in _FROM.finditer(raw) if int(found[1]) > 90]
+    if len(starts) > 1:
+        number = raw.count(b"\n", 0, starts[1].start()) + 1
+        raise refuse(
+            path, f"line {number} starts another mail for git; one patch a file (a 'From ' line)"
+        )
 
 
 def _decode_body(path: Path, raw: bytes) -> bytes:
@@ -119,8 +128,11 @@ def _decode_body(path: Path, raw: bytes) -> bytes:
     return body
 
 
-def _check_break(path: Path, body: bytes) -> None:
-    """The message must end at a lone `---`; else `git am` cuts it where we do not see it."""
+def _check_break(path: Path, body: bytes) -> bytes:
+    """The message must end at a lone `---`; else `git am` cuts it where we do not see it.
+
+    Returns what stands between that line and the diff: the diffstat.
+    """
     found = _BREAK.search(body)
     if found is None:
         raise refuse(path, "has no diff")
@@ -132,14 +144,15 @@ def _check_break(path: Path, body: bytes) -> None:
             f"line {number} of the message looks like a diff: {line!r}; git am "
             "would end the message there: indent it by a blank",
         )
-    _check_between(path, body[found.end() :], number)
+    return _read_between(path, body[found.end() :], number)
 
 
-def _check_between(path: Path, rest: bytes, number: int) -> None:
+def _read_between(path: Path, rest: bytes, number: int) -> bytes:
     """Between `---` and the diff only a diffstat may stand: git am drops anything else."""
-    for offset, line in enumerate(rest.split(b"\n")):
+    lines = rest.split(b"\n")
+    for offset, line in enumerate(lines):
         if line.startswith(b"diff --git "):
-            return
+            return b"\n".join(lines[:offset])
         if line and not line.startswith(b" "):
             text = line.decode("utf-8", "replace")
             raise refuse(
@@ -169,17 +182,33 @@ def _split(git: Git, path: Path, raw: bytes, scratch: Path) -> tuple[dict[str, s
         diff.unlink(missing_ok=True)
 
 
+def _read_date(path: Path, text: str) -> str:
+    """The author's date in git's raw form."""
+    found = parsedate_tz(text)
+    if found is None:
+        raise refuse(path, f"the header 'Date: {text}' is no date")
+    offset = found[9] or 0
+    zone = f"{'-' if offset < 0 else '+'}{abs(offset) // 3600:02d}{abs(offset) % 3600 // 60:02d}"
+    return f"{mktime_tz(found)} {zone}"
+
+
 def _list_paths(git: Git, path: Path, diff: bytes) -> tuple[str, ...]:
     """The paths that the diff touches, both sides of renames, each checked to stay in the tree."""
     numbers = _apply_dry(git, path, diff, "--numstat")
     paths = [field.rsplit("\t", 1)[-1] for field in numbers.split("\0") if field]
-    headers = re.findall(
-        rb"^(?:---|\+\+\+|rename from|rename to|copy from|copy to) (.+)$", diff, re.M
-    )
+    headers = (name for header in _headers(diff) for name in _NAMED.findall(header))
     named = [header.decode("utf-8", "surrogateescape").rstrip() for header in headers]
     for name in (*paths, *(_strip_prefix(text) for text in named)):
         _check_path(path, name)
     return tuple(dict.fromkeys(paths))
+
+
+def _headers(diff: bytes) -> list[bytes]:
+    """The header of each file in a diff: a removed line `-- ../x` looks like one in a hunk."""
+    files = re.split(rb"^(?=diff --git )", diff, flags=re.M)[1:]
+    return [
+        re.split(rb"^(?:@@ |GIT binary patch)", file, maxsplit=1, flags=re.M)[0] for file in files
+    ]
 
 
 def _strip_prefix(text: str) -> str:
@@ -204,12 +233,12 @@ def _apply_dry(git: Git, path: Path, diff: bytes, option: str) -> str:
         raise refuse(path, f"the diff is damaged or cut off: {said}") from error
 
 
-def _check_totals(git: Git, path: Path, body: bytes, diff: bytes) -> None:
+def _check_totals(git: Git, path: Path, stat: bytes, diff: bytes) -> None:
     """Compare with the diffstat of the mail: a mail cut between two hunks is still a valid diff."""
-    found = list(_TOTALS.finditer(body))
-    if not found:
+    found = _TOTALS.search(stat)
+    if found is None:
         return
-    files, plus, minus = (int(n or 0) for n in found[0].groups())
+    files, plus, minus = (int(n or 0) for n in found.groups())
     rows = [row.split("\t") for row in _apply_dry(git, path, diff, "--numstat").split("\0") if row]
     text = [row for row in rows if row[0] != "-"]
     has = (len(rows), sum(int(r[0]) for r in text), sum(int(r[1]) for r in text))

@@ -50,6 +50,11 @@ def list_resolution_files(directory: Path) -> list[Path]:
     return sorted((directory / "resolutions").glob("*.resolution"))
 
 
+def landed_by(series: Series, onto: Version) -> dict[str, Landed]:
+    """The landed records that hold for a version."""
+    return {record.patch: record for record in series.landed if record.version <= onto}
+
+
 def _read_toml(path: Path) -> Table:
     try:
         return tomllib.loads(path.read_text("utf-8"))
@@ -65,12 +70,25 @@ def _build(directory: Path, table: Table) -> Series:
     _refuse_unknown(table, ("base", "topic", "landed", "dropped", "patch"), "the top level")
     return Series(
         directory=directory,
-        base=parse_version(table["base"]),
-        topics=tuple(_topic(entry) for entry in table.get("topic", ())),
-        landed=tuple(_landed(entry) for entry in table.get("landed", ())),
-        dropped=tuple(Dropped(**entry) for entry in table.get("dropped", ())),
+        base=_version(table["base"], "base"),
+        topics=tuple(_topic(entry) for entry in _tables(table, "topic")),
+        landed=tuple(_landed(entry) for entry in _tables(table, "landed")),
+        dropped=tuple(_dropped(entry) for entry in _tables(table, "dropped")),
         claims={name: _claim(name, entry) for name, entry in table.get("patch", {}).items()},
     )
+
+
+def _tables(table: Table, name: str) -> list[Table]:
+    found = table.get(name, [])
+    if not isinstance(found, list) or not all(isinstance(entry, dict) for entry in found):
+        raise ValueError(f"'{name}' must be a list of tables: write [[{name}]]")
+    return found
+
+
+def _version(value: object, what: str) -> Version:
+    if not isinstance(value, str):
+        raise ValueError(f'{what} must be a build tag in quotes, such as "b11549"')
+    return parse_version(value)
 
 
 def _topic(entry: Table) -> Topic:
@@ -84,13 +102,26 @@ def _topic(entry: Table) -> Topic:
 
 
 def _landed(entry: Table) -> Landed:
-    fields = {**entry, "version": parse_version(entry["version"])}
-    return Landed(**fields)
+    _refuse_unknown(
+        entry, ("topic", "patch", "reference", "version", "evidence"), "a [[landed]] record"
+    )
+    words = (str(entry[key]) for key in ("topic", "patch", "reference"))
+    version = _version(entry["version"], f"version of the record of {entry['patch']}")
+    return Landed(*words, version, str(entry["evidence"]))
+
+
+def _dropped(entry: Table) -> Dropped:
+    _refuse_unknown(entry, ("topic", "patch", "reason"), "a [[dropped]] record")
+    return Dropped(str(entry["topic"]), str(entry["patch"]), str(entry["reason"]))
 
 
 def _claim(name: str, entry: Table) -> Claim:
+    if not isinstance(entry, dict):
+        raise ValueError(f"[patch] {name!r} must be a table")
     _refuse_unknown(entry, ("numerics", "check"), f"[patch.{name!r}]")
-    numerics = dict(entry.get("numerics", {"cpu": "bit-exact"}))
+    numerics = entry.get("numerics", {"cpu": "bit-exact"})
+    if not isinstance(numerics, dict):
+        raise ValueError(f"numerics of {name} must map backends to one of {get_args(Numerics)}")
     for backend, value in numerics.items():
         if value not in get_args(Numerics):
             raise ValueError(
@@ -113,6 +144,10 @@ def _check(series: Series) -> None:
     for name, patch in records:
         if name not in names:
             raise ValueError(f"the record of {patch} names the unknown topic '{name}'")
+    known = {patch for _, patch in (*series.order(), *records)}
+    for patch in series.claims:
+        if patch not in known:
+            raise ValueError(f"[patch.{patch!r}] is about a patch that is nowhere listed")
     _check_landed(series)
 
 
@@ -171,8 +206,3 @@ def _explain(error: Exception) -> str:
     if isinstance(error, UsageError):
         return error.what
     return str(error)
-
-
-def landed_by(series: Series, onto: Version) -> dict[str, Landed]:
-    """The landed records that hold for a version."""
-    return {record.patch: record for record in series.landed if record.version <= onto}

@@ -16,7 +16,7 @@ from upstream.git import Commit, Git, Merge, Person, Stage
 
 NOBODY = Person("llama-series-lab", "lab@localhost", "@0 +0000")
 OURS, BASE, SPLIT, THEIRS = "<<<<<<< upstream", "||||||| base", "=======", ">>>>>>> patch"
-_LABEL = re.compile(rb"^(<{7}|\|{7}|>{7}) [0-9a-f]{7,40}(:[^\n]*)?$", re.M)
+_LABEL = re.compile(rb"^(<{7}|\|{7}|>{7}) [0-9a-f]{7,40}(:[^\r\n]*)?(?=\r?$)", re.M)
 _NAMES = {b"<": OURS.encode(), b"|": BASE.encode(), b">": THEIRS.encode()}
 
 
@@ -66,7 +66,7 @@ def has_markers(content: bytes) -> bool:
 
 def _describe(git: Git, merge: Merge, scratch: Path) -> Conflict:
     texts = _read_marked(git, merge)
-    modes = {stage.path: stage.mode for stage in merge.stages}
+    modes = _read_modes(git, merge.tree, list(texts))
     marked = _with_texts(git, merge.tree, texts, modes, scratch)
     upstream = {path: take_upstream(path, text) for path, text in texts.items()}
     upstream_tree = _with_texts(git, merge.tree, upstream, modes, scratch)
@@ -87,6 +87,13 @@ def _read_marked(git: Git, merge: Merge) -> dict[str, str]:
     return texts
 
 
+def _read_modes(git: Git, tree: str, paths: Sequence[str]) -> dict[str, str]:
+    """The modes as merged: the patch's own would take back what upstream made executable."""
+    listed = git.run("ls-tree", "-r", "-z", "--full-tree", tree, "--", *paths).text if paths else ""
+    pairs = (entry.split("\t", 1) for entry in listed.split("\0") if entry)
+    return {path: info.split(" ", 1)[0] for info, path in pairs}
+
+
 def _with_texts(
     git: Git, tree: str, texts: Mapping[str, str], modes: Mapping[str, str], scratch: Path
 ) -> str:
@@ -98,17 +105,21 @@ def _with_texts(
 
 
 def split_regions(path: str, text: str) -> Iterator[str | Region]:
-    """The lines of a file with markers in zdiff3 style: plain lines and conflict regions."""
+    """The lines of a file with markers in zdiff3 style: plain lines and conflict regions.
+
+    Marker lines of a file with CRLF line ends end in CR too.
+    """
     sides: dict[str, list[str]] = {}
     side = ""
     for line in text.split("\n"):
-        if line == OURS:
+        mark = line.removesuffix("\r")
+        if not side and mark == OURS:
             sides, side = {"ours": [], "base": [], "theirs": []}, "ours"
-        elif side == "ours" and line == BASE:
+        elif side == "ours" and mark == BASE:
             side = "base"
-        elif side in ("ours", "base") and line == SPLIT:
+        elif side == "base" and mark == SPLIT:  # "=======" may stand in upstream's side
             side = "theirs"
-        elif side == "theirs" and line == THEIRS:
+        elif side == "theirs" and mark == THEIRS:
             yield Region(path, *("\n".join(sides[s]) for s in ("ours", "base", "theirs")))
             side = ""
         elif side:

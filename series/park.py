@@ -7,6 +7,7 @@ forgets.
 from __future__ import annotations
 
 import json
+import logging
 import re
 import shutil
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from series.resolutions import Resolution
 from upstream.errors import ConflictWaiting
 from upstream.git import Git, Stage
 
+LOGGER = logging.getLogger("lab")
 SIDES = {1: "base", 2: "upstream", 3: "patch"}
 
 
@@ -40,13 +42,21 @@ class Parked:
         return self.folder / "tree"
 
     @property
+    def exists(self) -> bool:
+        """Whether the worktree is still there (a person may have removed it)."""
+        return (self.worktree / ".git").is_file()
+
+    @property
     def versions(self) -> Path:
         """The folder with the three versions of every conflicted file."""
         return self.folder / "versions"
 
 
 def park_conflicts(git: Git, plan: Plan, folder: Path) -> list[Parked]:
-    """Make (or keep) a worktree for every conflict of a plan; parents are where it stopped."""
+    """Make (or keep) a worktree for every conflict of a plan; parents are where it stopped.
+
+    Worktrees of patches that conflict no more are retired.
+    """
     found: list[Parked] = []
     parent = plan.new.commit
     for outcome in plan.outcomes:
@@ -54,6 +64,10 @@ def park_conflicts(git: Git, plan: Plan, folder: Path) -> list[Parked]:
             parent = outcome.step.commit
         elif outcome.status == "conflict" and outcome.conflict is not None:
             found.append(_park(git, plan, outcome, outcome.conflict, parent, folder))
+    waiting = {outcome.patch for outcome in plan.waiting}
+    for parked in list_parked(folder):
+        if parked.patch not in waiting:
+            retire_parked(git, parked)
     return found
 
 
@@ -75,14 +89,37 @@ def remove_parked(git: Git, parked: Parked) -> None:
     git.run("worktree", "prune", "--expire=now")
 
 
+def retire_parked(git: Git, parked: Parked) -> None:
+    """Remove a worktree that nobody worked in; keep another one's files under another name."""
+    if not parked.exists or _write_worktree(git, parked) == parked.marker_tree:
+        remove_parked(git, parked)
+    else:
+        _set_aside(git, parked.folder)
+
+
 def take_resolution(git: Git, parked: Parked) -> tuple[Resolution | None, str]:
     """The resolution that a parked worktree holds, or None with the reason why not yet."""
     left = [p for p in parked.paths if _still_marked(parked.worktree / p)]
     if left:
         return None, f"conflict markers are left in {', '.join(left)}"
     tree = _write_worktree(git, parked)
+    if open_paths := _list_undecided(git, parked, tree):
+        names = ", ".join(open_paths)
+        return None, f"nothing is decided about {names}: edit it, or `git add` or `git rm` it there"
     diff = git.diff(parked.upstream_tree, tree, "--binary", "--no-renames")
     return Resolution(parked.patch, parked.key, parked.old, parked.onto, "", "", diff), ""
+
+
+def _list_undecided(git: Git, parked: Parked, tree: str) -> list[str]:
+    """Conflicted paths that nobody touched: as they were parked, and still unmerged for git.
+
+    Not every conflict has markers (modified here and deleted there, binary files).
+    """
+    own = _worktree_git(git, parked.worktree)
+    unmerged = own.run("ls-files", "-z", "--unmerged").text.split("\0")
+    still = {entry.split("\t", 1)[1] for entry in unmerged if entry}
+    changed = git.run("diff-tree", "-r", "-z", "--name-only", parked.marker_tree, tree).text
+    return sorted(still.intersection(parked.paths) - set(changed.split("\0")))
 
 
 def _still_marked(path: Path) -> bool:
@@ -102,12 +139,13 @@ def _write_worktree(git: Git, parked: Parked) -> str:
 
 def _worktree_git(git: Git, worktree: Path) -> Git:
     """Git on the administrative folder that `git worktree add` made for a worktree."""
-    pointer = (worktree / ".git").read_text("utf-8").strip()
-    found = re.fullmatch(r"gitdir: (.+)", pointer)
+    pointer = worktree / ".git"
+    text = pointer.read_text("utf-8").strip() if pointer.is_file() else ""
+    found = re.fullmatch(r"gitdir: (.+)", text)
     if found is None:
         raise ConflictWaiting(
             f"{worktree} is no worktree of ours any more",
-            remedy="nox -s rebase -- --abort, then rebase again",
+            remedy=f"remove {worktree.parent}, then run the rebase again: it parks it anew",
         )
     return Git(Path(found[1]))
 
@@ -127,9 +165,10 @@ def _park(
         conflict.paths,
     )
     if (place / "parked.json").exists():
-        if _load(place / "parked.json").marker_tree == conflict.tree:
+        known = _load(place / "parked.json")
+        if known.marker_tree == conflict.tree and known.exists:
             return parked
-        _set_aside(git, place)
+        retire_parked(git, known)
     shutil.rmtree(place, ignore_errors=True)
     git.run("worktree", "prune", "--expire=now")
     _fill(git, parked, conflict.stages, parent)
@@ -149,6 +188,7 @@ def _set_aside(git: Git, place: Path) -> None:
     while (aside := place.with_name(f"{place.name}.old-{number}")).exists():
         number += 1
     place.rename(aside)
+    LOGGER.info("%s conflicts otherwise or no more; your edits are kept in %s", place.name, aside)
     (aside / "parked.json").unlink()
     (aside / "tree" / ".git").unlink(missing_ok=True)
     git.run("worktree", "prune", "--expire=now")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from series.cause import Cause
 from series.model import Stack
@@ -26,11 +29,26 @@ MOST_LINES = 12
 
 @dataclass(frozen=True)
 class Findings:
-    """A plan with what was found out about its conflicts, by patch."""
+    """A plan with what was found out about its conflicts, by patch; `again` begins the command
+    that names the same series and versions."""
 
     plan: Plan
     parked: Mapping[str, Parked]
     causes: Mapping[str, tuple[Cause, ...]]
+    again: str = "nox -s rebase --"
+
+
+def repeat_command(args: argparse.Namespace) -> str:
+    """The beginning of a command line on the same series and versions as this one."""
+    options = (
+        ("--series", args.series, Path("series")),
+        ("--upstream", args.upstream, "auto"),
+        ("--remote", args.remote, None),
+        ("--from", args.start, None),
+        ("--onto", args.onto, "HEAD"),
+    )
+    words = [w for name, value, usual in options if value != usual for w in (name, str(value))]
+    return shlex.join(("nox", "-s", "rebase", "--", *words))
 
 
 def format_plan(findings: Findings) -> str:
@@ -61,17 +79,20 @@ def explain_waiting(outcome: Outcome, findings: Findings) -> list[str]:
     if outcome.status == "conflict":
         return _explain_conflict(outcome, findings)
     if outcome.status == "needs":
-        return [f"{outcome.patch} {outcome.reason}: resolve that first"]
+        return [
+            f"{outcome.patch} {outcome.reason}: resolve that first",
+            f"  next: {findings.again} --continue --reason 'what you decided'",
+        ]
     if outcome.status == "empty":
         return [
             f"{outcome.patch} changes nothing on {findings.plan.new.version} any more",
-            f"  next: nox -s rebase -- --landed {outcome.patch} --reference '#PR' "
+            f"  next: {findings.again} --landed {outcome.patch} --reference '#PR' "
             "--evidence 'how you know'",
         ]
     return [
         f"{outcome.patch} merged, but not without loss:",
         *(f"  {line}" for line in outcome.loss.describe()),
-        f"  next: nox -s rebase -- --acknowledge {outcome.patch} --reason 'why that is right'",
+        f"  next: {findings.again} --acknowledge {outcome.patch} --reason 'why that is right'",
     ]
 
 
@@ -82,14 +103,19 @@ def _explain_conflict(outcome: Outcome, findings: Findings) -> list[str]:
         lines += [f"    upstream | {text}" for text in cause.upstream_lines[:MOST_LINES]]
         more = len(cause.upstream_lines) - MOST_LINES
         lines += [f"    ... {more} more lines"] if more > 0 else []
+    lines += [f"  {outcome.reason}"] if outcome.reason else []
     parked = findings.parked.get(outcome.patch)
-    if parked is not None:
-        lines += [
-            f"  resolve it in:  {parked.worktree}",
-            f"  three versions: {parked.versions}",
-            "  next: nox -s rebase -- --continue --reason 'what you decided'",
+    if parked is None:
+        return [
+            *lines,
+            f"  next: {findings.again.removesuffix(' --')}  (parks it for you to resolve)",
         ]
-    return lines
+    return [
+        *lines,
+        f"  resolve it in:  {parked.worktree}",
+        f"  three versions: {parked.versions}",
+        f"  next: {findings.again} --continue --reason 'what you decided'",
+    ]
 
 
 def plan_document(findings: Findings) -> dict[str, object]:

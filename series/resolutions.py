@@ -44,7 +44,7 @@ class Resolution:
             self.old,
             self.onto,
             self.loss or "none",
-            self.reason or "none",
+            " ".join(self.reason.split()) or "none",  # one line, whatever the shell gave us
         )
         head = "".join(f"{name}: {value}\n" for name, value in zip(_FIELDS, values, strict=True))
         return head.encode() + b"\n" + self.diff

@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -91,33 +92,47 @@ def load_stack(git: Git, series: Series) -> Stack | None:
 
 
 def save_stack(git: Git, series: Series, stack: Stack) -> str | None:
-    """Move the stack's refs in one transaction; returns the dated backup prefix, if any."""
+    """Move the stack's refs in one transaction; returns the dated backup's prefix, if any."""
     record = json.dumps(_record(series, stack), indent=1).encode()
     new = {"base": stack.commit, "tip": stack.tip, "record": git.write_blob(record)}
     prefix = refs_of(series)
     old = git.list_refs(prefix)
     if old == {f"{prefix}/{part}": new[part] for part in PARTS}:
         return None
-    backup = f"refs/backup/{series.id}/{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
+    backup = _name_backup(git, series)
     moves = [RefMove(f"{prefix}/{p}", new[p], old.get(f"{prefix}/{p}", NULL_ID)) for p in PARTS]
-    moves += [RefMove(ref.replace(prefix, backup), commit) for ref, commit in old.items()]
+    moves += [RefMove(ref.replace(prefix, backup), commit, NULL_ID) for ref, commit in old.items()]
     git.move_refs(moves)
     return backup if old else None
 
 
-def restore_stack(git: Git, series: Series, backup: str) -> None:
-    """Bring a backup's refs back, in one transaction (the present ones get a backup too)."""
-    prefix, now = refs_of(series), time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    kept = git.list_refs(backup)
-    if set(kept) != {f"{backup}/{part}" for part in PARTS}:
-        known = sorted({ref.rsplit("/", 1)[0] for ref in git.list_refs(f"refs/backup/{series.id}")})
-        raise UsageError(f"there is no backup {backup}", remedy=f"known: {', '.join(known)}")
-    moves = [RefMove(ref.replace(backup, prefix), commit) for ref, commit in kept.items()]
-    moves += [
-        RefMove(ref.replace(prefix, f"refs/backup/{series.id}/{now}-before-restore"), commit)
-        for ref, commit in git.list_refs(prefix).items()
-    ]
+def _name_backup(git: Git, series: Series) -> str:
+    """A dated prefix that holds nothing yet: two rebases in one second keep both backups."""
+    stamp = f"{_backups_of(series)}{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
+    taken = {ref.rsplit("/", 1)[0] for ref in git.list_refs(_backups_of(series))}
+    numbered = (f"{stamp}-{number}" for number in count(2))
+    return next(name for name in (stamp, *islice(numbered, len(taken) + 1)) if name not in taken)
+
+
+def _backups_of(series: Series) -> str:
+    return f"refs/backup/{series.id}/"
+
+
+def restore_stack(git: Git, series: Series, backup: str) -> str:
+    """Bring a backup's refs back, in one transaction; the name of the present ones' backup."""
+    prefix, aside = refs_of(series), _name_backup(git, series)
+    kept = git.list_refs(_backups_of(series))
+    if not {f"{backup}/{part}" for part in PARTS} <= kept.keys():
+        known = sorted({ref.rsplit("/", 1)[0] for ref in kept})
+        raise UsageError(
+            f"there is no backup {backup} of this series",
+            remedy=f"name one of: {', '.join(known) or '(there is none yet)'}",
+        )
+    now = git.list_refs(prefix)
+    moves = [RefMove(f"{prefix}/{part}", kept[f"{backup}/{part}"]) for part in PARTS]
+    moves += [RefMove(ref.replace(prefix, aside), commit, NULL_ID) for ref, commit in now.items()]
     git.move_refs(moves)
+    return aside
 
 
 def _record(series: Series, stack: Stack) -> dict[str, object]:

@@ -25,7 +25,9 @@ class Status(TypedDict):
     base: str
     head: str
     provider: str
+    repository: str
     stack: str | None
+    tip: str | None
     tip_tree: str | None
     patches: list[PatchStatus]
     landed: list[dict[str, str]]
@@ -40,7 +42,9 @@ def describe_status(bench: Bench) -> Status:
         base=str(series.base),
         head=str(bench.upstream.head()),
         provider=bench.upstream.provider_name,
+        repository=str(bench.git.directory),
         stack=str(stack.version) if stack else None,
+        tip=stack.tip if stack else None,
         tip_tree=stack.tip_tree if stack else None,
         patches=[
             PatchStatus(

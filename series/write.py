@@ -78,8 +78,10 @@ def commit_series(series: Series, staged: Staged, folder: Path, expected: str) -
     shutil.rmtree(room, ignore_errors=True)
     for name, content in staged.put.items():
         write_file(room / name, content)
+    directory = series.directory.resolve()
     journal = {
-        "directory": str(series.directory.resolve()),
+        "directory": str(directory),
+        "before": {name: _hash_file(directory / name) for name in (*staged.put, *staged.remove)},
         "put": {name: _hash(content) for name, content in staged.put.items()},
         "remove": list(staged.remove),
     }
@@ -88,7 +90,8 @@ def commit_series(series: Series, staged: Staged, folder: Path, expected: str) -
 
 
 def finish_interrupted_write(folder: Path) -> bool:
-    """Roll a journalled write forward; True when there was one. Safe to repeat."""
+    """Roll a journalled write forward and forget the decisions that it took over; True when there
+    was one. Safe to repeat."""
     path = folder / "journal.json"
     if not path.exists():
         return False
@@ -100,10 +103,26 @@ def finish_interrupted_write(folder: Path) -> bool:
                 f"the staged file {folder / 'staged' / name} was changed",
                 remedy=f"remove {path}, then run the rebase again",
             )
-    _install(Path(journal["directory"]), put, journal["remove"])
+    directory = Path(journal["directory"])
+    _refuse_edited(directory, journal["before"], journal["put"])
+    _install(directory, put, journal["remove"])
+    Pending(folder).clear()
     path.unlink()
     shutil.rmtree(folder / "staged", ignore_errors=True)
     return True
+
+
+def _refuse_edited(
+    directory: Path, before: Mapping[str, str | None], after: Mapping[str, str]
+) -> None:
+    """What a person changed since the write was cut off must not be overwritten."""
+    for name, old in before.items():
+        if _hash_file(directory / name) not in (None, old, after.get(name)):
+            raise UsageError(
+                f"{directory / name} was edited after a --write was cut off in the middle",
+                remedy="move that file out of the series directory, run the same command again "
+                "(it finishes the write), then make your edit again",
+            )
 
 
 def _install(directory: Path, put: Mapping[str, bytes], remove: tuple[str, ...]) -> None:
@@ -121,20 +140,24 @@ def _hash(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def _hash_file(path: Path) -> str | None:
+    return _hash(path.read_bytes()) if path.is_file() else None
+
+
 def rewrite_manifest(series: Series, plan: Plan, pending: Pending) -> str:
     """`series.toml` with the new base, list and records; comments and layout stay."""
     document = tomlkit.parse((series.directory / "series.toml").read_text("utf-8"))
     document["base"] = str(plan.new.version)
     kept = {step.patch for step in plan.new.steps}
-    topics = document["topic"]
-    assert isinstance(topics, AoT)
-    for topic in topics:
+    for topic in document.get("topic", []):
         patches = topic["patches"]
         assert isinstance(patches, list)
         for name in [name for name in patches if str(name) not in kept]:
             patches.remove(name)
-    _append(document, "landed", [_landed_table(record) for record in pending.landed])
-    _append(document, "dropped", [_dropped_table(record) for record in pending.dropped])
+    landed = [record for record in pending.landed if record not in series.landed]
+    dropped = [record for record in pending.dropped if record not in series.dropped]
+    _append(document, "landed", [_landed_table(record) for record in landed])
+    _append(document, "dropped", [_dropped_table(record) for record in dropped])
     return tomlkit.dumps(document)
 
 

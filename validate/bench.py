@@ -1,0 +1,147 @@
+"""`nox -s bench`: measure the project's own numbers and, with --write, keep them in the docs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from upstream import process
+from upstream.edge import add_common_options, run_command, write_json, write_message, write_text
+from upstream.errors import ExitCode
+from upstream.lab import Lab, open_lab
+from upstream.provider import open_upstream
+from upstream.version import Version
+from validate.bench_build import bench_build
+from validate.bench_rebase import bench_rebase
+from validate.figures import Figure, format_figures, store_figures
+
+ROOT = Path(__file__).resolve().parents[1]
+LADDER = ROOT / "tests" / "data" / "series-b10566"
+LADDER_END = Version(11549)
+DOCUMENT = ROOT / "docs" / "performance.md"
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Which groups of figures to measure; all quick ones by default."""
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    add_common_options(parser)
+    parser.add_argument(
+        "--only",
+        choices=sorted(GROUPS),
+        action="append",
+        metavar="GROUP",
+        help=f"one of {', '.join(sorted(GROUPS))}; may be repeated "
+        "(default: all but build, which takes half an hour)",
+    )
+    parser.add_argument("--write", action="store_true", help="keep the figures in docs/")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure the chosen groups; exit 1 when a figure misses its bound."""
+    lab = open_lab()
+    chosen = args.only or [name for name in sorted(GROUPS) if name != "build"]
+    figures = [figure for name in chosen for figure in GROUPS[name](lab, args)]
+    if args.write:
+        store_figures(DOCUMENT, figures)
+        write_message(f"wrote {DOCUMENT.relative_to(ROOT)}")
+    if args.json:
+        write_json([{**vars(figure), "met": figure.met} for figure in figures])
+    else:
+        write_text(format_figures(figures))
+    return ExitCode.OK if all(figure.met for figure in figures) else ExitCode.GATE_FAILED
+
+
+def measure_rebase(lab: Lab, args: argparse.Namespace) -> list[Figure]:
+    """The ladder's series, ours against git's."""
+    upstream = open_upstream(lab, args.upstream, args.remote)
+    return bench_rebase(lab, upstream, LADDER, LADDER_END)
+
+
+def measure_nothing_to_do(lab: Lab, args: argparse.Namespace) -> list[Figure]:
+    """`python -m series rebase` on a stack that stands where it should, whole process."""
+    command = (
+        sys.executable,
+        "-m",
+        "series",
+        "rebase",
+        "--series",
+        str(args.series),
+        "--upstream",
+        args.upstream,
+    )
+    process.run(command, cwd=ROOT)
+    times = []
+    for _ in range(5):
+        done = process.run(command, cwd=ROOT)
+        assert "nothing to do" in done.text, done.text
+        times.append(done.seconds)
+    return [
+        Figure(
+            "rebase with nothing to do",
+            sorted(times)[2],
+            "s",
+            2.0,
+            detail="whole process, median of 5, warm",
+        )
+    ]
+
+
+def measure_import(lab: Lab, args: argparse.Namespace) -> list[Figure]:
+    """Import the newest snapshot into an empty lab from the downloaded archive."""
+    version = open_upstream(lab, "snapshots", None).head()
+    process.run(
+        (sys.executable, "-m", "upstream", "fetch", "--upstream", "snapshots", str(version)),
+        cwd=ROOT,
+    )
+    with tempfile.TemporaryDirectory(dir=lab.scratch) as folder:
+        (Path(folder) / "downloads").symlink_to(lab.downloads)
+        code = IMPORT.format(version=version)
+        env = {**os.environ, "LAB_DIR": folder}
+        started = time.monotonic()
+        done = process.run((sys.executable, "-c", code), cwd=ROOT, env=env)
+        seconds = time.monotonic() - started
+    what = f"{version} from its downloaded archive, whole process"
+    return [
+        Figure("import of a downloaded snapshot", seconds, "s", 15.0, detail=what),
+        Figure(
+            "peak memory of that import",
+            float(done.text),
+            "MB",
+            500.0,
+            detail="largest process, git fast-import included",
+        ),
+    ]
+
+
+IMPORT = """
+from upstream.lab import open_lab
+from upstream.provider import open_upstream
+from upstream.version import parse_version
+open_upstream(open_lab(), "snapshots", None).provide(parse_version("{version}"))
+who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+print(max(resource.getrusage(one).ru_maxrss for one in who) / 1000)
+"""
+
+
+def measure_build(lab: Lab, args: argparse.Namespace) -> list[Figure]:
+    """All steps on an empty cache against one clean build of the base."""
+    return bench_build(lab, args)
+
+
+GROUPS: dict[str, Callable[[Lab, argparse.Namespace], list[Figure]]] = {
+    "build": measure_build,
+    "import": measure_import,
+    "noop": measure_nothing_to_do,
+    "rebase": measure_rebase,
+}
+
+
+if __name__ == "__main__":
+    run_command(build_parser(), sys.argv[1:])
