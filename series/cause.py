@@ -55,5 +55,10 @@ def _find(git: Git, region: Region, versions: Sequence[tuple[Version, str]]) -> 
 def _holds(text: str, region: Region) -> bool:
     """Whether a file is still as the patch found it: the base text is there and upstream's
     present lines are not. Short texts (a lone brace) are everywhere and prove nothing."""
-    arrived = len(region.ours.strip()) >= TELLING and region.ours in text
-    return region.base in text and not arrived
+    arrived = len(region.ours.strip()) >= TELLING and _has_lines(text, region.ours)
+    return _has_lines(text, region.base) and not arrived
+
+
+def _has_lines(text: str, part: str) -> bool:
+    """Whether whole lines are in a text: the old line may be the beginning of the new one."""
+    return not part or f"\n{part}\n" in f"\n{text}\n"

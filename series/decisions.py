@@ -154,7 +154,8 @@ def load_acknowledged(directory: Path) -> list[Acknowledged]:
 
 def _acknowledged(entry: Mapping[str, object]) -> Acknowledged:
     lines = entry.get("lines", ())
-    assert isinstance(lines, list | tuple)
+    if not isinstance(lines, list | tuple):
+        raise TypeError(f"lines of {entry['patch']} must be a list")
     return Acknowledged(
         str(entry["patch"]),
         str(entry["loss"]),

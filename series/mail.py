@@ -86,6 +86,13 @@ def refuse(path: Path, what: str) -> UsageError:
     return UsageError(f"{path}: {what}", remedy=f"mend {path}, or export it again with git")
 
 
+def blames_input(error: CommandError) -> bool:
+    """Whether git failed for what it was given, not for a signal or a full disk."""
+    said = error.failure.stderr_tail
+    faults = ("No space left", "File too large", "quota exceeded", "Read-only file system")
+    return error.failure.code > 0 and not any(fault in said for fault in faults)
+
+
 def tidy_message(text: str) -> str:
     """What `git stripspace` does, which `git am` runs on every message."""
     lines = [line.rstrip(" \t\r") for line in text.split("\n")]
@@ -176,6 +183,8 @@ def _split(git: Git, path: Path, raw: bytes, scratch: Path) -> tuple[dict[str, s
         text = message.read_bytes().decode("utf-8", "surrogateescape")
         return info, text, diff.read_bytes()
     except CommandError as error:
+        if not blames_input(error):
+            raise
         raise refuse(path, f"git cannot read the mail: {error.failure.stderr_tail}") from error
     finally:
         message.unlink(missing_ok=True)
@@ -227,6 +236,8 @@ def _apply_dry(git: Git, path: Path, diff: bytes, option: str) -> str:
     try:
         return git.run("apply", option, "-z", "-p1", "-", stdin=diff).text
     except CommandError as error:
+        if not blames_input(error):
+            raise
         said = error.failure.stderr_tail.strip()
         if "invalid path" in said:
             raise refuse(path, f"names a path outside the tree: {said}") from error
@@ -241,7 +252,12 @@ def _check_totals(git: Git, path: Path, stat: bytes, diff: bytes) -> None:
     files, plus, minus = (int(n or 0) for n in found.groups())
     rows = [row.split("\t") for row in _apply_dry(git, path, diff, "--numstat").split("\0") if row]
     text = [row for row in rows if row[0] != "-"]
-    has = (len(rows), sum(int(r[0]) for r in text), sum(int(r[1]) for r in text))
+    # A file that becomes a symlink is two files in the diff, one in the diffstat.
+    has = (
+        len({row[2] for row in rows}),
+        sum(int(r[0]) for r in text),
+        sum(int(r[1]) for r in text),
+    )
     if has != (files, plus, minus):
         raise refuse(
             path,

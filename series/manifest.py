@@ -105,9 +105,13 @@ def _landed(entry: Table) -> Landed:
     _refuse_unknown(
         entry, ("topic", "patch", "reference", "version", "evidence"), "a [[landed]] record"
     )
-    words = (str(entry[key]) for key in ("topic", "patch", "reference"))
-    version = _version(entry["version"], f"version of the record of {entry['patch']}")
-    return Landed(*words, version, str(entry["evidence"]))
+    return Landed(
+        topic=str(entry["topic"]),
+        patch=str(entry["patch"]),
+        reference=str(entry["reference"]),
+        version=_version(entry["version"], f"version of the record of {entry['patch']}"),
+        evidence=str(entry["evidence"]),
+    )
 
 
 def _dropped(entry: Table) -> Dropped:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,7 +72,8 @@ class Series:
     def id(self) -> str:
         """A name for refs and state: two checkouts of the same series do not share them."""
         path = self.directory.resolve()
-        return f"{path.name}-{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+        name = re.sub(r"[^A-Za-z0-9]+", "-", path.name).strip("-")  # git refuses much in a ref
+        return f"{name or 'series'}-{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}"
 
     def order(self) -> Iterator[tuple[Topic, str]]:
         """Every patch with its topic, in the order of application."""

@@ -14,7 +14,7 @@ from itertools import count, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from series.mail import Mail, read_mail
+from series.mail import Mail, blames_input, read_mail
 from series.manifest import digest_series
 from series.model import Series, Stack, Step
 from upstream.errors import CommandError, UsageError
@@ -58,6 +58,8 @@ def _apply(git: Git, mail: Mail, tree: str, version: Version, scratch: Path) -> 
     try:
         new = git.apply_to_tree(tree, mail.diff, scratch)
     except CommandError as error:
+        if not blames_input(error):
+            raise
         raise UsageError(
             f"{mail.path} does not apply to {version}:\n{_indent(error.failure.stderr_tail)}",
             remedy="name the version it was made on as 'base' in series.toml, or mend the patch",

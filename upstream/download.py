@@ -133,10 +133,8 @@ def _start_of(answer: requests.Response, have: int, part: Path, file: RemoteFile
 def _write_body(
     answer: requests.Response, part: Path, start: int, size: int | None, meter: Meter
 ) -> None:
-    """Write the body of an answer at `start`; what is there after it is dropped."""
-    with part.open("r+b" if start else "wb") as sink:
-        sink.seek(start)
-        sink.truncate()
+    """Write the body of an answer: after what is there, or (`start` 0) in place of it."""
+    with part.open("ab" if start else "wb") as sink:
         # The body as it was sent: a file that ends in .gz must not be unpacked on the way.
         for chunk in answer.raw.stream(CHUNK, decode_content=False):
             sink.write(chunk)

@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import platform
+import signal
 import sys
 import time
 import traceback
@@ -38,10 +39,21 @@ def run_command(parser: argparse.ArgumentParser, argv: Sequence[str]) -> NoRetur
     except KeyboardInterrupt:
         write_message("interrupted; what was finished is kept, run the same command to go on")
         code = ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        code = forget_reader()
     except Exception:
         code = report_crash()
-    sys.stdout.flush()
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = forget_reader()
     sys.exit(int(code))
+
+
+def forget_reader() -> int:
+    """Whoever read our output (head, less) went away: no error, and nothing more to write."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 128 + signal.SIGPIPE
 
 
 def forget_git_environment() -> None:

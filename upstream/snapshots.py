@@ -9,9 +9,9 @@ from upstream.archive import import_tree
 from upstream.download import download
 from upstream.errors import EnvironmentFault
 from upstream.git import Git
-from upstream.index import Package, open_session, read_packages
+from upstream.index import Package, open_index, read_packages
 from upstream.lab import Lab, require_space
-from upstream.store import IMPORTING, Snapshot, add_snapshot, hold_store
+from upstream.store import IMPORTING, Snapshot, add_snapshot, drop_importing, hold_store
 from upstream.version import Version
 
 LOGGER = logging.getLogger("lab")
@@ -28,8 +28,8 @@ class SnapshotProvider:
 
     def list_versions(self) -> list[Version]:
         """Versions with a package, ascending. Raises EnvironmentFault when the index is away."""
-        with open_session() as session:
-            return list(read_packages(session))
+        with open_index() as index:
+            return list(read_packages(index))
 
     def provide(self, version: Version) -> str:
         """The commit of a version, downloaded and imported when missing.
@@ -42,20 +42,21 @@ class SnapshotProvider:
             return held if held is not None else self._import(version)
 
     def _import(self, version: Version) -> str:
-        with open_session() as session:
-            package = read_packages(session).get(version)
+        with open_index() as index:
+            package = read_packages(index).get(version)
             if package is None:
                 raise EnvironmentFault(
                     f"the package index has no source package of {version}",
                     remedy="run: python -m upstream list",
                 )
-            archive = download(self.lab, package.file, session)
+            archive = download(self.lab, package.file, index.session)
         require_space(self.lab, IMPORT_MEGABYTES, f"importing {version}")
         LOGGER.info("importing %s from the source package %s", version, package.origin)
         tree = import_tree(self.git, archive, f"{IMPORTING}{version}")
+        # git has every byte that counts. Before the tag: after it nobody would look for the file.
+        archive.unlink()
         commit = add_snapshot(self.git, _describe(package, tree))
-        self.git.run("update-ref", "-d", f"{IMPORTING}{version}")
-        archive.unlink()  # git has every byte of it that counts
+        drop_importing(self.git)
         return commit
 
 

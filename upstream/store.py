@@ -85,6 +85,11 @@ def clear_leftovers(git: Git) -> None:
     dead += [path for path in folder.glob("packed-refs.lock") if _is_stale(path)]
     for path in dead:
         path.unlink(missing_ok=True)
+    drop_importing(git)
+
+
+def drop_importing(git: Git) -> None:
+    """Forget what was fetched and is tagged by now, or belongs to a dead run."""
     git.move_refs([RefMove(ref, NULL_ID, old) for ref, old in git.list_refs(IMPORTING).items()])
 
 
@@ -164,7 +169,7 @@ def chain_moves(git: Git, snapshots: Iterable[Snapshot]) -> list[RefMove]:
     moves: list[RefMove] = []
     parents: Sequence[str] = ()
     for snapshot in sorted(snapshots, key=lambda each: each.version):
-        author = Person(*AUTHOR, f"{snapshot.date} +0000")
+        author = Person(*AUTHOR, f"@{snapshot.date} +0000")
         commit = git.write_commit(snapshot.tree, parents, author, describe_snapshot(snapshot))
         if commit != snapshot.commit:
             moves.append(RefMove(snapshot.version.ref, commit, snapshot.commit or NULL_ID))

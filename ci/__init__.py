@@ -1,0 +1,1 @@
+"""What runs before anything is installed: the environments and the launcher. Stdlib only."""

@@ -1,0 +1,129 @@
+"""Every step against its parent: which checks, in which order, and what they add up to."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from series.model import Claim, Series
+from upstream.errors import InvalidMeasurement
+from upstream.lab import hold_lock, require_space
+from upstream.progress import Meter, show_progress
+from validate import archs, bench_info, results, teeth
+from validate.build import StepBuild
+from validate.room import Room
+from validate.source_tree import SourceTree
+from validate.teeth import OwnCheck
+from validate.verdict import CheckResult, StepVerdict, Verdict
+
+LOGGER = logging.getLogger("lab")
+BUILD = "build"
+MEGABYTES = 1000  # logits of every step, one source tree, temporary models of test-llama-archs
+Check = Callable[[], CheckResult]
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What judging a stack takes. `root` is handed to the patches' own checks as `--root`."""
+
+    room: Room
+    series: Series
+    source: SourceTree
+    root: Path | None = None
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A step and what it is compared with: the nearest step before it that builds."""
+
+    step: StepBuild
+    parent: StepBuild
+
+
+def validate_stack(validation: Validation, builds: Sequence[StepBuild]) -> list[StepVerdict]:
+    """Judge every step; `builds` starts with the base.
+
+    Raises InvalidMeasurement when there is nothing to judge.
+    """
+    if builds[0].binaries is None:
+        raise InvalidMeasurement(
+            f"the base does not build, so no step has a parent: {builds[0].error}",
+            remedy="choose another base version, or mend the toolchain",
+        )
+    require_space(validation.room.lab, MEGABYTES, "the checks")
+    if len(builds) < 2:
+        raise InvalidMeasurement("the stack has no step", remedy="add a patch to the series")
+    pairs = _pair(builds)
+    plans = [_plan_checks(validation, pair) for pair in pairs]
+    total = sum(map(len, plans))
+    with hold_lock(validation.room.lab, "validate"), show_progress("checks", total) as meter:
+        return [
+            StepVerdict(pair.step.name, pair.parent.name, _run_all(pair, checks, meter))
+            for pair, checks in zip(pairs, plans, strict=True)
+        ]
+
+
+def _pair(builds: Sequence[StepBuild]) -> list[Pair]:
+    parent, pairs = builds[0], []
+    for step in builds[1:]:
+        pairs.append(Pair(step, parent))
+        parent = step if step.binaries is not None else parent
+    return pairs
+
+
+def _plan_checks(validation: Validation, pair: Pair) -> list[tuple[str, Check]]:
+    """The checks of one step, cheap and telling ones first."""
+    step, parent = pair.step.binaries, pair.parent.binaries
+    assert parent is not None
+    if step is None:
+        return [(BUILD, lambda: _fail_build(pair.step))]
+    room = validation.room
+    claim = validation.series.claim(pair.step.name)
+    numerics = claim.numerics.get("cpu", "bit-exact")
+    checks: list[tuple[str, Check]] = []
+    if claim.check:
+        own = _open_own_check(validation, claim)
+        checks.append((teeth.CHECK, lambda: _bite(room, own, pair)))
+    checks.append((archs.CHECK, lambda: archs.check_archs(room, step, parent)))
+    checks.append((results.CHECK, lambda: results.check_results(room, step, parent, numerics)))
+    checks.append((bench_info.CHECK, lambda: bench_info.show_bench(room, step, parent)))
+    return checks
+
+
+def _run_all(
+    pair: Pair, checks: Sequence[tuple[str, Check]], meter: Meter
+) -> tuple[CheckResult, ...]:
+    found = []
+    for name, check in checks:
+        LOGGER.debug("%s: %s", pair.step.name, name)
+        found.append(_run_one(name, check))
+        meter.advance(1)
+    return tuple(found)
+
+
+def _run_one(name: str, check: Check) -> CheckResult:
+    """A check that measured nothing is a result of its own, so that the other steps go on."""
+    try:
+        return check()
+    except InvalidMeasurement as error:
+        return CheckResult(name, Verdict.INVALID, error.what)
+
+
+def _open_own_check(validation: Validation, claim: Claim) -> OwnCheck:
+    script = teeth.find_script(validation.series.directory, claim.check)
+    return OwnCheck(script, validation.source, validation.root)
+
+
+def _bite(room: Room, own: OwnCheck, pair: Pair) -> CheckResult:
+    return teeth.check_teeth(room, own, _tree(pair.step), _tree(pair.parent))
+
+
+def _tree(build: StepBuild) -> teeth.Tree:
+    assert build.binaries is not None
+    return teeth.Tree(build.plan, build.binaries)
+
+
+def _fail_build(step: StepBuild) -> CheckResult:
+    return CheckResult(BUILD, Verdict.FAIL, f"does not build: {step.error}", {"log": str(step.log)})
