@@ -1,21 +1,25 @@
-"""Which upstream version changed the lines that a conflict is about."""
+"""Which upstream version a conflict began with.
+
+The stack is rebased, in memory, onto every known version on the way, oldest first: the first one
+where a patch conflicts in a path is the cause. Looking for the version that changed the lines would
+blame the first edit anywhere in a large region. The walk is linear, because where a patch applies
+need not be monotone over versions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from series.merge import Conflict, Region
-from upstream.git import Git
+from series.merge import Conflict
+from series.rebase import Plan
 from upstream.version import Version
-
-TELLING = 20  # characters
 
 
 @dataclass(frozen=True)
 class Cause:
-    """A conflict region's history: the first known version whose file no longer holds the base
-    text (`version`; None when no known version explains it), and upstream's present lines."""
+    """One conflict region: the first known version that conflicts there (`version`), the known one
+    before it, and upstream's present lines. None: no known version explains it."""
 
     path: str
     version: Version | None
@@ -30,35 +34,55 @@ class Cause:
         return f"{self.path}: changed upstream {since}at the latest in {self.version}"
 
 
+@dataclass(frozen=True)
+class Beginning:
+    """The first version with a conflict, and the known version before it."""
+
+    version: Version
+    after: Version | None
+
+
 def find_causes(
-    git: Git, conflict: Conflict, versions: Sequence[tuple[Version, str]]
-) -> tuple[Cause, ...]:
-    """Walk the known versions (ascending, with commits) for every region of a conflict.
+    plan: Plan, versions: Sequence[Version], plan_onto: Callable[[Version], Plan]
+) -> dict[str, tuple[Cause, ...]]:
+    """The causes of all waiting conflicts of a plan, by patch.
 
-    The walk is linear: where a patch applies need not be monotone over versions.
+    `versions` are the known ones after the plan's start up to its target, ascending.
     """
-    regions = conflict.regions or tuple(Region(p, "", "", "") for p in conflict.paths)
-    return tuple(_find(git, region, versions) for region in regions)
-
-
-def _find(git: Git, region: Region, versions: Sequence[tuple[Version, str]]) -> Cause:
+    wanted = {o.patch: o.conflict for o in plan.waiting if o.conflict is not None}
+    missing = {(patch, path) for patch, conflict in wanted.items() for path in conflict.paths}
+    found: dict[tuple[str, str], Beginning] = {}
     before: Version | None = None
-    for version, commit in versions:
-        blob = git.read_blob(f"{commit}:{region.path}")
-        text = None if blob is None else blob.decode("utf-8", "surrogateescape")
-        if text is None or not _holds(text, region):
-            return Cause(region.path, version, before, tuple(region.ours.splitlines()))
+    for version in versions:
+        if not missing:
+            break
+        there = plan if version == plan.new.version else plan_onto(version)
+        began = missing & _conflicted(there)
+        found |= dict.fromkeys(began, Beginning(version, before))
+        missing -= began
         before = version
-    return Cause(region.path, None, before, tuple(region.ours.splitlines()))
+    return {patch: _list_causes(patch, conflict, found) for patch, conflict in wanted.items()}
 
 
-def _holds(text: str, region: Region) -> bool:
-    """Whether a file is still as the patch found it: the base text is there and upstream's
-    present lines are not. Short texts (a lone brace) are everywhere and prove nothing."""
-    arrived = len(region.ours.strip()) >= TELLING and _has_lines(text, region.ours)
-    return _has_lines(text, region.base) and not arrived
+def _conflicted(plan: Plan) -> set[tuple[str, str]]:
+    """(patch, path) of every conflict of a plan, also of those that a resolution mended."""
+    return {
+        (outcome.patch, path)
+        for outcome in plan.outcomes
+        if outcome.conflict is not None
+        for path in outcome.conflict.paths
+    }
 
 
-def _has_lines(text: str, part: str) -> bool:
-    """Whether whole lines are in a text: the old line may be the beginning of the new one."""
-    return not part or f"\n{part}\n" in f"\n{text}\n"
+def _list_causes(
+    patch: str, conflict: Conflict, found: Mapping[tuple[str, str], Beginning]
+) -> tuple[Cause, ...]:
+    regions = [(region.path, region.ours) for region in conflict.regions]
+    with_regions = {path for path, _ in regions}
+    regions += [(path, "") for path in conflict.paths if path not in with_regions]
+    causes = []
+    for path, ours in regions:
+        began = found.get((patch, path))
+        version, after = (began.version, began.after) if began else (None, None)
+        causes.append(Cause(path, version, after, tuple(ours.splitlines())))
+    return tuple(causes)

@@ -10,14 +10,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from series.cause import Cause, find_causes
+from series.cause import find_causes
 from series.decisions import Acknowledged, Decisions, Pending, gather_decisions
 from series.manifest import digest_series, load_series
 from series.model import Dropped, Landed, Series, Stack
 from series.park import forget_parked, list_parked, park_conflicts, remove_parked, take_resolution
 from series.rebase import Plan, plan_rebase
 from series.report import Findings
-from series.stack import apply_series, load_stack, save_stack, scratch_folder
+from series.stack import (
+    apply_series,
+    clear_ref_locks,
+    load_stack,
+    save_stack,
+    scratch_folder,
+)
 from series.write import commit_series, finish_interrupted_write, stage_series, verify_staged
 from upstream.errors import ConflictWaiting, EnvironmentFault, UsageError
 from upstream.git import Git, require_git
@@ -62,6 +68,7 @@ def open_bench(args: argparse.Namespace) -> Iterator[Bench]:
         upstream = open_upstream(lab, args.upstream, args.remote)
         upstream.git.create()
         series = load_series(args.series)
+        clear_ref_locks(upstream.git, series)
         pending = Pending(lab.state(series.id))
         yield Bench(lab, upstream.git, upstream, series, pending, scratch)
 
@@ -112,20 +119,15 @@ def make_plan(bench: Bench, start: Version, onto: Version) -> tuple[Plan, Decisi
 def examine(bench: Bench, plan: Plan, *, park: bool) -> Findings:
     """Park what conflicts and find out which upstream version caused it."""
     parked = park_conflicts(bench.git, plan, bench.parked) if park else []
-    versions = known_versions(bench, plan.old.version, plan.new.version)
-    causes: dict[str, tuple[Cause, ...]] = {
-        o.patch: find_causes(bench.git, o.conflict, versions)
-        for o in plan.waiting
-        if o.conflict is not None
-    }
+    versions = [v for v in bench.upstream.imported() if plan.old.version < v <= plan.new.version]
+
+    def plan_onto(version: Version) -> Plan:
+        decisions = gather_decisions(bench.series, bench.pending, version)
+        commit = bench.upstream.provide(version)
+        return plan_rebase(bench.git, plan.old, version, commit, decisions, bench.scratch)
+
+    causes = find_causes(plan, sorted(versions), plan_onto)
     return Findings(plan, {p.patch: p for p in parked}, causes)
-
-
-def known_versions(bench: Bench, start: Version, end: Version) -> list[tuple[Version, str]]:
-    """Imported versions after `start` up to `end`, with their commits."""
-    refs = bench.git.list_refs("refs/tags/upstream")
-    found = [(v, refs[v.ref]) for v in bench.upstream.imported() if v.ref in refs]
-    return [(v, commit) for v, commit in sorted(found) if start < v <= end]
 
 
 def write_series(bench: Bench, plan: Plan, decisions: Decisions, digest: str) -> None:

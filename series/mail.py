@@ -115,9 +115,9 @@ def _check_envelope(path: Path, raw: bytes) -> None:
         raise refuse(path, "line ends are CRLF: a mail client or core.autocrlf rewrote the file")
     if not first.startswith(b"From "):
         raise refuse(path, "line 1 is no 'From ' line: not a git format-patch mail")
-    starts = [found for found in _FROM.finditer(raw) if int(found[1]) > 90]
-    if len(starts) > 1:
-        number = raw.count(b"\n", 0, starts[1].start()) + 1
+    starts = [found.start() for found in _FROM.finditer(raw) if int(found[1]) > 90]
+    if starts and starts[-1] > 0:
+        number = raw.count(b"\n", 0, next(start for start in starts if start)) + 1
         raise refuse(
             path, f"line {number} starts another mail for git; one patch a file (a 'From ' line)"
         )

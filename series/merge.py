@@ -16,6 +16,7 @@ from upstream.git import Commit, Git, Merge, Person, Stage
 
 NOBODY = Person("llama-series-lab", "lab@localhost", "@0 +0000")
 OURS, BASE, SPLIT, THEIRS = "<<<<<<< upstream", "||||||| base", "=======", ">>>>>>> patch"
+Sides = dict[str, list[str]]
 _LABEL = re.compile(rb"^(<{7}|\|{7}|>{7}) [0-9a-f]{7,40}(:[^\r\n]*)?(?=\r?$)", re.M)
 _NAMES = {b"<": OURS.encode(), b"|": BASE.encode(), b">": THEIRS.encode()}
 
@@ -68,7 +69,7 @@ def _describe(git: Git, merge: Merge, scratch: Path) -> Conflict:
     texts = _read_marked(git, merge)
     modes = _read_modes(git, merge.tree, list(texts))
     marked = _with_texts(git, merge.tree, texts, modes, scratch)
-    upstream = {path: take_upstream(path, text) for path, text in texts.items()}
+    upstream = {path: take_upstream(text) for path, text in texts.items()}
     upstream_tree = _with_texts(git, merge.tree, upstream, modes, scratch)
     regions = tuple(r for path, text in texts.items() for r in find_regions(path, text))
     remarks = tuple(remark for remark in merge.remarks if remark.startswith("CONFLICT"))
@@ -109,7 +110,15 @@ def split_regions(path: str, text: str) -> Iterator[str | Region]:
 
     Marker lines of a file with CRLF line ends end in CR too.
     """
-    sides: dict[str, list[str]] = {}
+    for part in _split_sides(text):
+        if isinstance(part, str):
+            yield part
+        else:
+            yield Region(path, *("\n".join(part[side]) for side in ("ours", "base", "theirs")))
+
+
+def _split_sides(text: str) -> Iterator[str | Sides]:
+    sides: Sides = {}
     side = ""
     for line in text.split("\n"):
         mark = line.removesuffix("\r")
@@ -120,7 +129,7 @@ def split_regions(path: str, text: str) -> Iterator[str | Region]:
         elif side == "base" and mark == SPLIT:  # "=======" may stand in upstream's side
             side = "theirs"
         elif side == "theirs" and mark == THEIRS:
-            yield Region(path, *("\n".join(sides[s]) for s in ("ours", "base", "theirs")))
+            yield sides
             side = ""
         elif side:
             sides[side].append(line)
@@ -133,14 +142,11 @@ def find_regions(path: str, text: str) -> list[Region]:
     return [part for part in split_regions(path, text) if isinstance(part, Region)]
 
 
-def take_upstream(path: str, text: str) -> str:
+def take_upstream(text: str) -> str:
     """A file with markers, every region replaced by upstream's side."""
     lines: list[str] = []
-    for part in split_regions(path, text):
-        if isinstance(part, str):
-            lines.append(part)
-        elif part.ours:
-            lines.append(part.ours)
+    for part in _split_sides(text):
+        lines += [part] if isinstance(part, str) else part["ours"]  # [""]: one blank line
     return "\n".join(lines)
 
 

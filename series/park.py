@@ -131,7 +131,8 @@ def _write_worktree(git: Git, parked: Parked) -> str:
     own = _worktree_git(git, parked.worktree)
     index = parked.folder / "take.index"
     own.run("read-tree", parked.marker_tree, index=index)
-    own.run("add", "-A", index=index, work_tree=parked.worktree)
+    # *.orig: the copies that git mergetool leaves behind.
+    own.run("add", "-A", "--", ".", ":(exclude)*.orig", index=index, work_tree=parked.worktree)
     tree = own.run("write-tree", index=index).text.strip()
     index.unlink(missing_ok=True)
     return tree

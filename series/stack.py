@@ -23,6 +23,7 @@ from upstream.lab import Lab
 from upstream.version import Version, parse_version
 
 PARTS = ("base", "tip", "record")
+STALE_SECONDS = 10.0
 
 
 @contextmanager
@@ -74,6 +75,15 @@ def _apply(git: Git, mail: Mail, tree: str, version: Version, scratch: Path) -> 
 
 def _indent(text: str) -> str:
     return "\n".join(f"    {line}" for line in text.strip().splitlines())
+
+
+def clear_ref_locks(git: Git, series: Series) -> None:
+    """Remove git's locks on our refs that a machine left when it went down; for the holder of the
+    series' lock. A young one may be of a git that outlived its killed parent."""
+    for prefix in (refs_of(series), _backups_of(series)):
+        for path in (git.directory / prefix).rglob("*.lock"):
+            if time.time() - path.stat().st_mtime > STALE_SECONDS:
+                path.unlink(missing_ok=True)
 
 
 def refs_of(series: Series) -> str:

@@ -14,8 +14,9 @@ from typing import Any
 from series.model import Numerics
 from upstream.download import hash_file
 from upstream.errors import InvalidMeasurement
+from upstream.process import Completed
 from validate.artifacts import StepBinaries
-from validate.room import Room, last_line, require_target
+from validate.room import ENDED_BY_ITSELF, Room, last_line, require_target
 from validate.verdict import CheckResult, Verdict
 
 CHECK = "results"
@@ -26,6 +27,7 @@ PROMPT = (
     "Seven of them add a feature: 1, 2, 3, 5, 8, 13 and 21."
 )
 _NMSE = re.compile(r"NMSE=\s*([-+.\w]+)")
+_JUDGED = re.compile(rb"(OK|FAIL)\b")  # a colour code stands before it
 
 
 def parse_nmse(output: str) -> float:
@@ -42,6 +44,11 @@ def parse_nmse(output: str) -> float:
         said = match[0] if match else last_line(output.encode())
         raise InvalidMeasurement(f"{TARGET} --check measured nothing: {said}")
     return value
+
+
+def is_whole(done: Completed) -> bool:
+    """Whether the number is there; it goes through the logger, OK and FAIL do not."""
+    return bool(_NMSE.search(_say(done))) or not _JUDGED.search(done.stdout)
 
 
 def check_results(
@@ -95,15 +102,19 @@ def record_logits(room: Room, binaries: StepBinaries) -> Path:
 
 def _measure(room: Room, step: StepBinaries, parent: StepBinaries) -> dict[str, Any]:
     reference = record_logits(room, parent)
-    done = room.run(step, TARGET, *_arguments(room), "-o", str(reference), "--check")
-    text = (done.stdout + b"\n" + done.stderr).decode("utf-8", "replace")
-    if done.code not in (0, 1) or not _NMSE.search(text):
+    arguments = (*_arguments(room), "-o", str(reference), "--check")
+    done = room.run_whole(step, TARGET, arguments, is_whole)
+    if done.code not in ENDED_BY_ITSELF or not _JUDGED.search(done.stdout):
         # The parent's run worked, so this end is the step's doing.
         said = last_line(done.stdout, done.stderr)
         return {"crash": f"{TARGET} ended with {done.code}: {said}"}
-    nmse = parse_nmse(text)
+    nmse = parse_nmse(_say(done))
     equal = hash_file(record_logits(room, step)) == hash_file(reference)
     return {"nmse": nmse, "equal": equal}
+
+
+def _say(done: Completed) -> str:
+    return (done.stdout + b"\n" + done.stderr).decode("utf-8", "replace")
 
 
 def _arguments(room: Room) -> tuple[str, ...]:

@@ -5,7 +5,8 @@ A check is a script below series/checks/:
     python SCRIPT --bin STEPBIN --source SOURCEDIR --work DIR [--root TOOLCHAIN_ROOT]
 
 It exits 0 (holds), 1 (does not hold), 3 (the environment is missing) or 4 (measured nothing) and
-prints one JSON document with "check", "cases" (a number or a list) and "passed".
+prints one JSON document with "check", "cases" (a number or a list), "passed", and where there is
+something to say "reason".
 """
 
 from __future__ import annotations
@@ -125,8 +126,9 @@ def read_bite(done: Completed) -> Bite:
     except (ValueError, AttributeError, TypeError):
         document, cases, passed = {}, 0, None
     said = last_line(done.stdout if not document else b"", done.stderr)
-    if isinstance(document.get("reason"), str):
-        said = document["reason"]
+    said = next(
+        (document[key] for key in ("reason", "detail") if isinstance(document.get(key), str)), said
+    )
     code = done.code
     if code in (HOLDS, DOES_NOT) and (not cases or passed is not (code == HOLDS)):
         said = f"exit code {code}, cases {cases}, passed {passed}: {said}"
@@ -165,7 +167,7 @@ def _refuse(answer: Bite, *, where: str = "", cached: bool = False) -> CheckResu
     verdict = verdicts.get(answer.code, Verdict.INVALID)
     said = f"{where}{answer.said}"
     if verdict is Verdict.FAIL:
-        said = f"{where}does not hold: {answer.said}"
+        said = f"{where}does not hold, {answer.cases} cases: {answer.said}"
     return CheckResult(CHECK, verdict, said, {"document": dict(answer.document)}, cached)
 
 

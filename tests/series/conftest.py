@@ -6,10 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.series.lab import Lab
 from tests.series.miniature import Miniature, create_upstream, lines
 from upstream.git import Git
+
+# Examples that start a git process take as long as a busy machine lets them.
+settings.register_profile("real processes", deadline=None)
+settings.load_profile("real processes")
 
 
 @pytest.fixture(scope="session")

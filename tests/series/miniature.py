@@ -15,7 +15,7 @@ from series.mail import FORMAT_OPTIONS
 from upstream.git_settings import clean_environment
 
 Content = bytes | str | None  # None removes the path
-Files = Mapping[str | bytes, Content]
+Files = Mapping[str, Content] | Mapping[bytes, Content] | Mapping[str | bytes, Content]
 AUTHOR = "Ada L\u00f6vgren <ada@example.org> 1700000000 +0530"
 COMMITTER = "Upstream <up@example.org> 1690000000 +0000"
 
@@ -44,9 +44,17 @@ class Miniature:
     def text(self, *args: str) -> str:
         return self.git(*args).decode().strip()
 
-    def release(self, tag: str, files: Files, **how: object) -> str:
+    def release(
+        self,
+        tag: str,
+        files: Files,
+        *,
+        modes: Mapping[str, str] | None = None,
+        renames: Mapping[str, str] | None = None,
+    ) -> str:
         """A commit on the one branch of upstream, tagged; returns its id."""
-        commit = self.commit("refs/heads/main", None, files, f"upstream {tag}\n", **how)
+        text = f"upstream {tag}\n"
+        commit = self.commit("refs/heads/main", None, files, text, modes=modes, renames=renames)
         self.git("tag", tag, commit)
         return commit
 

@@ -77,7 +77,6 @@ def test_cause_names_the_version_that_changed_the_lines(clash: Lab) -> None:
     done = clash.rebase("--onto", "b300", "--json")
     (cause,) = done.document()["patches"][1]["causes"]
     assert cause == {"path": "src/delta.c", "version": "b200"}
-    assert "at the latest in b200" in clash.rebase("--onto", "b300").out
 
 
 def test_continue_with_markers_left_waits_and_keeps_the_edit(clash: Lab) -> None:
@@ -89,7 +88,6 @@ def test_continue_with_markers_left_waits_and_keeps_the_edit(clash: Lab) -> None
     assert done.code == 5
     assert "clash.patch: conflict markers are left in src/delta.c" in done.err
     assert "next: remove the conflict markers" in done.err
-    assert clash.rebase("--onto", "b200").code == 5
     assert (tree_of(clash) / "src/delta.c").read_text() == half
 
 
@@ -99,6 +97,7 @@ def test_resolution_is_written_and_replayed_in_another_lab(
     old = shutil.copytree(clash.series, tmp_path / "old series")
     clash.rebase("--onto", "b200")
     resolve(clash)
+    (tree_of(clash) / "src/delta.c.orig").write_text("what git mergetool leaves\n")
     words = ("--reason", "both\nchanges: kept")
     taken = clash.rebase("--onto", "b200", "--continue", *words, "--write")
     assert taken.code == 0, taken.err
@@ -109,6 +108,7 @@ def test_resolution_is_written_and_replayed_in_another_lab(
     assert "Patch: clash.patch\n" in text
     assert "From: b100\nOnto: b200\n" in text
     assert "Reason: both changes: kept\n" in text
+    assert ".orig" not in text
     assert "-delta line 15 as b200 has it\n+delta line 15 as b200 has it, patched\n" in text
     (old / "resolutions").mkdir()
     shutil.copy(stored, old / "resolutions")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -137,11 +139,10 @@ def test_results_are_the_same_to_the_byte(pair: tuple[Lab, Lab], tmp_path: Path)
 
 def test_the_hostile_home_does_break_plain_git(tmp_path: Path) -> None:
     """Else the test above would prove nothing."""
-    import os
-    import subprocess
-
     home = make_home(tmp_path / "home")
-    env = {"PATH": os.environ["PATH"], "HOME": str(home)}
+    people = ("AUTHOR_NAME", "AUTHOR_EMAIL", "COMMITTER_NAME", "COMMITTER_EMAIL")
+    names = {f"GIT_{person}": "x" for person in people}
+    env = {"PATH": os.environ["PATH"], "HOME": str(home), **names}
     command = ("git", "init", "--quiet", str(tmp_path / "plain"))
     subprocess.run(command, env=env, capture_output=True, check=True)
     commit = ("git", "-C", str(tmp_path / "plain"), "commit", "--allow-empty", "-m", "x")

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from series.decisions import load_acknowledged
-from series.loss import Change, find_loss, read_change
+from series.decisions import Decisions, load_acknowledged
+from series.loss import Change, Loss, find_loss, read_change
+from series.resolutions import Resolution
 from tests.series.conftest import MakeLab
 from tests.series.lab import Lab
-from tests.series.miniature import CLASH, HALF, STEADY, Miniature, lines, write_series
+from tests.series.miniature import CLASH, HALF, STEADY, Content, Miniature, lines, write_series
 from upstream.errors import UsageError
 from upstream.git import Git
 
@@ -36,8 +37,6 @@ def test_added_line_that_vanished_blocks_until_acknowledged(
     assert "added line vanished:    half: first new line" in first.out
     assert "--acknowledge half.patch --reason 'why that is right'" in first.out
     assert half.refs() == {}
-    bare = half.rebase("--onto", "b300", "--acknowledge", "half.patch")
-    assert (bare.code, "--reason is missing" in bare.err) == (2, True)
     none = half.rebase("--onto", "b300", "--acknowledge", "steady.patch", "--reason", "r")
     assert (none.code, "steady.patch has no loss" in none.err) == (2, True)
     words = ("--reason", "upstream has that line", "--write")
@@ -79,6 +78,15 @@ def test_reason_given_with_the_resolution_covers_its_loss(
     done = lab.rebase("--onto", "b200", "--continue", "--reason", "ours is right")
     assert done.code == 0, done.err
     assert "resolution: ours is right" in done.out
+
+
+def test_reason_of_a_resolution_covers_only_the_loss_it_was_given_for() -> None:
+    known, other = Loss(("x",), ()), Loss(("x",), ("y",))
+    made = Resolution("p.patch", "key", "b100", "b200", known.digest, "why", b"")
+    decisions = Decisions({("p.patch", "key"): made}, {}, {}, {})
+    assert decisions.reason_for("p.patch", known) == "resolution: why"
+    assert decisions.reason_for("p.patch", other) == ""
+    assert decisions.reason_for("q.patch", known) == ""
 
 
 @pytest.mark.parametrize(
@@ -125,11 +133,11 @@ ODD = (
 
 def test_odd_lines_are_read_whole(own_upstream: Miniature) -> None:
     """A diff reader that splits at form feeds or takes '--- a/x' for a header miscounts them."""
-    names = {"a b.c": "x\n", b"n\xff.c": "x\n", "bin": b"\0\1"}
-    old = own_upstream.release("b1", names | {"odd.txt": ODD})
-    new = own_upstream.release(
-        "b2", {"a b.c": "y\n", b"n\xff.c": "y\n", "bin": b"\0\2", "odd.txt": "z\n"}
-    )
+    before: dict[str | bytes, Content] = {
+        "a b.c": "x\n", b"n\xff.c": "x\n", "bin": b"\0\1", "odd.txt": ODD,
+    }  # fmt: skip
+    after = {**before, "a b.c": "y\n", b"n\xff.c": "y\n", "bin": b"\0\2", "odd.txt": "z\n"}
+    old, new = own_upstream.release("b1", before), own_upstream.release("b2", after)
     change = read_change(Git(own_upstream.path), old, new)
     assert change.removed == Counter([*ODD.split("\n")[:-1], "x", "x"])
     assert change.added == Counter(["y", "y", "z"])

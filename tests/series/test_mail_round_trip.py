@@ -11,11 +11,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from series.mail import read_mail, tidy_message, write_mail
-from tests.series.miniature import AUTHOR, Files, Miniature, create_upstream, lines, run_git
+from tests.series.miniature import (
+    AUTHOR,
+    Content,
+    Files,
+    Miniature,
+    create_upstream,
+    lines,
+    run_git,
+)
 from upstream.errors import UsageError
 from upstream.git import Git
 
-BASE: Files = {
+BASE: dict[str | bytes, Content] = {
     "a.c": lines("a"),
     "dir with blanks/b file.c": lines("b"),
     "bin": bytes(range(256)) * 4,
@@ -91,8 +99,10 @@ def mini(tmp_path_factory: pytest.TempPathFactory) -> Miniature:
 
 def commit_case(mini: Miniature, case: Case) -> str:
     base = mini.text("rev-parse", "b1^0")
-    how = {"author": case.author, "modes": case.modes, "renames": case.renames}
-    return mini.commit("refs/heads/case", base, case.files, case.message, **how)
+    return mini.commit(
+        "refs/heads/case", base, case.files, case.message,
+        author=case.author, modes=case.modes, renames=case.renames,
+    )  # fmt: skip
 
 
 def import_mail(git: Git, path: Path, scratch: Path) -> str:
@@ -123,7 +133,7 @@ def test_commits_are_those_of_git_am(mini: Miniature, scratch: Path, tmp_path: P
     git = Git(mini.path)
     checkout = tmp_path / "checkout"
     run_git(mini.path, "worktree", "add", "--quiet", "--detach", checkout, "b1")
-    differ = {}
+    differ: dict[str, tuple[str, str]] = {}
     for name, case in CASES.items():
         path = scratch / "case.patch"
         path.write_bytes(mini.export(commit_case(mini, case)))
@@ -196,9 +206,7 @@ def test_commit_that_a_mail_would_change_is_not_written(
     assert "reword the commit" in refusal.value.remedy
 
 
-WORDS = st.text(
-    st.characters(codec="utf-8", exclude_characters="\0", exclude_categories=("Cs",)), max_size=80
-)
+WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=80)
 
 
 @settings(max_examples=60)

@@ -61,11 +61,8 @@ def test_regions_and_lines_come_back_as_they_were_put_in(parts: list[Part], end:
 def test_upstreams_side_is_the_file_without_any_region(parts: list[Part], end: str) -> None:
     wanted: list[str] = []
     for part in parts:
-        if isinstance(part, str):
-            wanted.append(part)
-        elif any(part[0]):
-            wanted += part[0]
-    taken = take_upstream("p", "\n".join(render(parts, end)))
+        wanted += [part] if isinstance(part, str) else part[0]
+    taken = take_upstream("\n".join(render(parts, end)))
     assert taken == "\n".join(wanted)
     assert not find_regions("p", taken)
 
@@ -73,7 +70,7 @@ def test_upstreams_side_is_the_file_without_any_region(parts: list[Part], end: s
 def test_seven_equal_signs_in_upstreams_side_are_text() -> None:
     text = "\n".join([OURS, "Title", SPLIT, "text", BASE, "old", SPLIT, "new", THEIRS])
     assert find_regions("p", text) == [Region("p", f"Title\n{SPLIT}\ntext", "old", "new")]
-    assert take_upstream("p", text) == f"Title\n{SPLIT}\ntext"
+    assert take_upstream(text) == f"Title\n{SPLIT}\ntext"
 
 
 @given(
@@ -103,4 +100,4 @@ def test_gits_own_zdiff3_file_is_read(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert find_regions("p", done.stdout) == [Region("p", "ours", "2", "theirs")]
-    assert take_upstream("p", done.stdout) == sides["ours"]
+    assert take_upstream(done.stdout) == sides["ours"]

@@ -123,6 +123,17 @@ def test_head_is_the_newest_version_and_from_names_another_start(easy: Lab) -> N
     assert "next:" in other.err
 
 
+def test_rebase_starts_at_the_version_that_from_names(
+    make_lab: MakeLab, upstream: Miniature, tmp_path: Path
+) -> None:
+    patches = upstream.patches("b100", STEADY)
+    lab = make_lab(write_series(tmp_path / "series", "b100", patches))
+    done = lab.rebase("--from", "b200", "--onto", "b300", "--json")
+    assert done.code == 0
+    assert (done.document()["from"], done.document()["onto"]) == ("b200", "b300")
+    assert "--from b200 --onto b300 --write" in done.err
+
+
 def test_empty_patch_waits_and_is_recorded_as_landed_with_evidence(
     make_lab: MakeLab, upstream: Miniature, tmp_path: Path
 ) -> None:
@@ -167,9 +178,8 @@ def test_drop_needs_a_reason_and_a_known_patch(
 ) -> None:
     patches = upstream.patches("b100", STEADY, CLASH)
     lab = make_lab(write_series(tmp_path / "series", "b100", patches))
-    for reason in ((), ("--reason", "  ")):
-        bare = lab.rebase("--onto", "b200", "--drop", "clash.patch", *reason)
-        assert (bare.code, "--reason is missing" in bare.err) == (2, True)
+    bare = lab.rebase("--onto", "b200", "--drop", "clash.patch", "--reason", "  ")
+    assert (bare.code, "--reason is missing" in bare.err) == (2, True)
     unknown = lab.rebase("--onto", "b200", "--drop", "clsh.patch", "--reason", "x")
     assert (unknown.code, "no patch 'clsh.patch'" in unknown.err) == (2, True)
     done = lab.rebase("--onto", "b200", "--drop", "clash.patch", "--reason", "not worth it")

@@ -49,7 +49,9 @@ CASES = {
     "conflict that is only shown": (waiting("conflict", conflict=CONFLICT), False, "(parks it"),
     "needs": (waiting("needs", reason="needs a.patch"), False, "--continue --reason"),
     "empty": (waiting("empty"), False, "--landed p.patch --reference '#PR' --evidence"),
-    "loss": (waiting("clean", step=STEP, loss=Loss(("x",), ("y",))), False, "--acknowledge p.patch"),
+    "loss": (
+        waiting("clean", step=STEP, loss=Loss(("x",), ("y",))), False, "--acknowledge p.patch",
+    ),
     "loss of a replayed one": (
         waiting("replayed", step=STEP, loss=Loss((), ("y",))), False, "--acknowledge p.patch",
     ),
@@ -99,7 +101,8 @@ def test_document_holds_what_the_text_holds() -> None:
     cause = Cause("a.c", None, None, ())
     outcome = waiting("conflict", conflict=CONFLICT, reason="why")
     document = plan_document(findings(outcome, parked=True, cause=cause))
-    (patch,) = document["patches"] if isinstance(document["patches"], list) else ()
+    assert isinstance(document["patches"], list)
+    (patch,) = document["patches"]
     assert (document["from"], document["onto"]) == ("b100", "b200")
     assert document["counts"] == {"waiting": 1}
     assert patch["conflict"] == "k" * 16

@@ -36,11 +36,13 @@ int main() {
     std::printf("|%8s|%6s|%6s|%15s|%9s|\n", "Model arch.", "Device", "Config", "NMSE vs. CPU", "R");
     std::printf("|--------|------|------|---------------|---------|\n");
     int ran = 0, bad = 0;
+    bool torn = std::fopen("torn-forever", "r") || std::remove("torn") == 0;
     for (int i = 0; i < 4; i++) {
         std::printf("|%8s|%6s|%6s|", names[i], "cpu0", "Dense");
         std::fflush(stdout);
         const char * said = state(i);
         if (!std::strcmp(said, "CRASH")) std::abort();
+        if (torn && i == 3) return 0;  // what the logger of llama.cpp does now and then
         std::printf("\033[1;32m%s\033[0m (0.00e+00)|\033[1;33mSKIP\033[0m|\n", said);
         ran += std::strcmp(said, "SKIP") != 0;
         bad += std::strcmp(said, "FAIL") == 0;
@@ -81,7 +83,7 @@ int main(int argc, char ** argv) {
         error += (disk[i] - mine[i]) * (disk[i] - mine[i]);
         norm += disk[i] * disk[i];
     }
-    std::fprintf(stderr, "main: NMSE=%.3e\n", error / norm);
+    if (std::remove("torn-number") != 0) std::fprintf(stderr, "main: NMSE=%.3e\n", error / norm);
     std::puts(error / norm > 1e-6 ? "\033[1;31mFAIL\033[0m" : "\033[1;32mOK\033[0m");
     return error / norm > 1e-6;
 }

@@ -7,11 +7,13 @@ import os
 import shutil
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tiny_project import BASE, CMAKE, Change, list_objects, make_builder, make_stack
 
+from series.model import Stack
 from upstream.errors import EnvironmentFault
 from upstream.lab import Lab, hold_lock
 from validate.build import StepBuild, build_stack
@@ -46,8 +48,19 @@ def test_steps_are_built_and_their_programs_run_from_the_store(lab: Lab) -> None
     assert run_app(step) == "unknown OFF ./core.cpp 43"
 
 
-def test_identical_files_are_reported_and_stored_once(lab: Lab) -> None:
-    base, step = build_stack(make_builder(lab), make_stack(lab, [FASTER]))
+Shared = tuple[Lab, Stack, list[StepBuild]]
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Shared:
+    """A lab with one finished stack, for tests that only look."""
+    lab = Lab(tmp_path_factory.mktemp("shared") / "lab")
+    stack = make_stack(lab, [FASTER])
+    return lab, stack, build_stack(make_builder(lab), stack)
+
+
+def test_identical_files_are_reported_and_stored_once(shared: Shared) -> None:
+    lab, _, (base, step) = shared
     assert base.difference is None
     assert step.difference is not None
     assert step.difference.changed == ("libextra.so",)
@@ -61,18 +74,16 @@ def test_identical_files_are_reported_and_stored_once(lab: Lab) -> None:
     assert base.binaries.fingerprint("tool") != step.binaries.fingerprint("tool")
 
 
-def test_only_what_a_step_changes_is_compiled_again(lab: Lab) -> None:
-    builder = make_builder(lab)
-    build_stack(builder, make_stack(lab, [FASTER]))
+def test_only_what_a_step_changes_is_compiled_again(shared: Shared) -> None:
+    lab, _, _ = shared
     log = lab.log("build-0002-faster.patch").read_text()
     assert "extra.cpp.o" in log
     assert "core.cpp.o" not in log
     assert "app.cpp.o" not in log
 
 
-def test_a_second_run_takes_everything_from_the_store(lab: Lab) -> None:
-    builder, stack = make_builder(lab), make_stack(lab, [FASTER])
-    first = build_stack(builder, stack)
+def test_a_second_run_takes_everything_from_the_store(shared: Shared) -> None:
+    lab, stack, first = shared
     started = time.monotonic()
     second = build_stack(make_builder(lab), stack)
     assert time.monotonic() - started < 2
@@ -191,8 +202,6 @@ def test_another_lab_builds_the_same_bytes(lab: Lab, tmp_path: Path) -> None:
 
 
 def test_the_key_depends_on_tree_options_targets_and_compiler(lab: Lab) -> None:
-    from dataclasses import replace
-
     builder, stack = make_builder(lab), make_stack(lab, [ANSWER])
     base, step = builder.plan(stack)
     recipe, tools = builder.recipe, builder.toolchain
@@ -227,6 +236,30 @@ def test_a_removed_object_is_seen_and_built_again(lab: Lab) -> None:
     victim.unlink()
     assert [step.state for step in build_stack(builder, stack)] == ["built"]
     assert victim.exists()
+
+
+def test_a_replaced_binary_is_seen_and_built_again(lab: Lab) -> None:
+    builder, stack = make_builder(lab), make_stack(lab, [])
+    (base,) = build_stack(builder, stack)
+    assert base.binaries is not None
+    app = base.binaries.folder / "app"
+    size = app.stat().st_size
+    app.unlink()
+    app.write_bytes(bytes(size))
+    (again,) = build_stack(builder, stack)
+    assert again.state == "built"
+    assert run_app(again) == "unknown OFF ./core.cpp 42"
+
+
+def test_what_a_killed_run_left_half_stored_is_thrown_away(lab: Lab) -> None:
+    builder, stack = make_builder(lab), make_stack(lab, [])
+    half = lab.root / "steps" / f".half-{builder.plan(stack)[0].key}" / "bin"
+    half.mkdir(parents=True)
+    (half / "stray").write_text("of another run")
+    (base,) = build_stack(builder, stack)
+    assert base.binaries is not None
+    assert not (base.binaries.folder / "stray").exists()
+    assert not half.exists()
 
 
 def test_a_half_written_step_folder_does_not_count(lab: Lab) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -117,7 +118,7 @@ def test_the_verdict_of_a_planted_step(
     ("patch", "check", "verdict", "words"),
     [
         ("same-answers", "results", Verdict.PASS, "bit-exact: same bytes"),
-        ("same-answers", "bench", Verdict.INFORMATION, "pp64 101.0 t/s (parent 100.0)"),
+        ("same-answers", "bench", Verdict.INFORMATION, "one sample: pp64 101.0 t/s (parent 100.0)"),
         ("readme", "bench", Verdict.IDENTICAL, ""),
         ("tiny-error", "results", Verdict.PASS, "nmse: NMSE 1.0"),
         ("big-error", "results", Verdict.FAIL, "bit-exact: NMSE"),
@@ -125,7 +126,7 @@ def test_the_verdict_of_a_planted_step(
         ("not-a-number", "results", Verdict.INVALID, "measured nothing"),
         ("fails-gemma", "archs", Verdict.FAIL, "fails gemma cpu0 Dense"),
         ("still-fails-gemma", "archs", Verdict.PASS, "4 archs, 1 fail in the parent too"),
-        ("crashes-in-mamba", "archs", Verdict.FAIL, "crashed in mamba"),
+        ("crashes-in-mamba", "archs", Verdict.FAIL, "crashes at or after mamba"),
         ("runs-none", "archs", Verdict.INVALID, "ran no architecture"),
         ("loses-mamba", "archs", Verdict.INVALID, "does not run mamba"),
         ("bench-prints-nothing", "bench", Verdict.INVALID, "measured nothing"),
@@ -168,6 +169,35 @@ def test_a_claim_changes_the_verdict_without_a_new_run(
     assert tiny.verdict is Verdict.FAIL
     assert tiny.cached
     assert verdicts["tiny-error"].verdict is Verdict.PASS
+
+
+def test_output_whose_end_was_lost_is_asked_for_again(
+    built: tuple[Lab, list[StepBuild]],
+) -> None:
+    lab, builds = built
+    validation = open_validation(lab, {}, lab.root)
+    shutil.rmtree(lab.root / "results", ignore_errors=True)
+    for name in ("torn", "torn-number"):
+        (validation.room.model.folder / name).touch()
+    step = validate_stack(validation, [builds[0], builds[2]])[0]
+    assert not list(validation.room.model.folder.iterdir())  # both lost something once
+    assert find(step, "archs").verdict is Verdict.PASS
+    assert find(step, "results").verdict is Verdict.PASS
+
+
+def test_output_that_is_always_cut_is_invalid(built: tuple[Lab, list[StepBuild]]) -> None:
+    lab, builds = built
+    validation = open_validation(lab, {}, lab.root)
+    shutil.rmtree(lab.root / "results", ignore_errors=True)
+    forever = validation.room.model.folder / "torn-forever"
+    forever.touch()
+    try:
+        step = validate_stack(validation, [builds[0], builds[2]])[0]
+    finally:
+        forever.unlink()
+    found = find(step, "archs")
+    assert found.verdict is Verdict.INVALID
+    assert "lost the end of its output" in found.detail
 
 
 def test_a_stack_without_steps_is_no_pass(built: tuple[Lab, list[StepBuild]]) -> None:

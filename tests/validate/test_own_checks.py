@@ -74,14 +74,14 @@ def judge(
         (GOOD, Verdict.PASS, "1 cases, red on the parent"),
         (READS_SOURCE, Verdict.PASS, "red on the parent"),
         (TOOTHLESS, Verdict.FAIL, "toothless"),
-        (RED, Verdict.FAIL, "does not hold: still wrong"),
+        (RED, Verdict.FAIL, "does not hold, 1 cases: still wrong"),
         (CRASHES_ON_PARENT, Verdict.INVALID, "on the parent"),
         (NO_CASES, Verdict.INVALID, "cases 0"),
         (LIES, Verdict.INVALID, "passed False"),
         (NO_DOCUMENT, Verdict.INVALID, "passed None"),
         (NEEDS_ROOT, Verdict.NOT_RUN, "no toolchain"),
         (INVALID, Verdict.INVALID, "measured nothing"),
-        ("raise SystemExit(99)", Verdict.INVALID, "no output"),
+        ("raise SystemExit(99)", Verdict.INVALID, "says no more"),
     ],
 )
 def test_a_check_needs_teeth(

@@ -1,0 +1,299 @@
+// Compile one compute shader with a Vulkan driver and print what its compiler says about it.
+//
+//   pipeline_stats --spirv FILE [--entry NAME] [--spec ID=VALUE,...] [--subgroup SIZE]
+//                  [--push BYTES] [--bindings COUNT]
+//
+// Makes a pipeline (nothing runs, so RADV's null device and the amdgpu drm-shim do) and prints one
+// JSON object with the statistics of VK_KHR_pipeline_executable_properties. The first physical
+// device is used: VK_DRIVER_FILES chooses the driver. All descriptors are storage buffers of set 0.
+// Every supported feature is on, except robustBufferAccess: llama.cpp turns it off for such shaders.
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <vulkan/vulkan.h>
+
+#define MAX_SPEC 64
+#define MAX_BINDINGS 32
+
+typedef struct {
+    const char * spirv;
+    const char * entry;
+    uint32_t     subgroup;
+    uint32_t     push;
+    uint32_t     bindings;
+    uint32_t                 n_spec;
+    uint32_t                 spec_values[MAX_SPEC];
+    VkSpecializationMapEntry spec_entries[MAX_SPEC];
+} options;
+
+static void die(const char * format, ...) {
+    va_list args;
+    va_start(args, format);
+    fputs("pipeline_stats: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    exit(1);
+}
+
+static void check(VkResult result, const char * what) {
+    if (result != VK_SUCCESS) {
+        die("%s failed with VkResult %d", what, (int) result);
+    }
+}
+
+// a number that ends at one of the characters in stops, or at the end of the text
+static uint32_t parse_u32(const char * text, const char * stops, const char ** end) {
+    char * stop = NULL;
+    errno = 0;
+    const unsigned long long value = strtoull(text, &stop, 0);
+    if (text[0] < '0' || text[0] > '9' || errno || value > UINT32_MAX || (*stop && !strchr(stops, *stop))) {
+        die("not a number: '%s'", text);
+    }
+    if (end) {
+        *end = stop;
+    }
+    return (uint32_t) value;
+}
+
+static void parse_spec(options * opts, const char * text) {
+    while (*text) {
+        const uint32_t i  = opts->n_spec++;
+        const uint32_t id = parse_u32(text, "=", &text);
+        if (*text != '=' || i == MAX_SPEC) {
+            die("--spec wants ID=VALUE,... with up to %d constants", MAX_SPEC);
+        }
+        opts->spec_values[i]  = parse_u32(text + 1, ",", &text);
+        opts->spec_entries[i] = (VkSpecializationMapEntry) {
+            .constantID = id, .offset = i * (uint32_t) sizeof(uint32_t), .size = sizeof(uint32_t) };
+        text += *text == ',';
+    }
+}
+
+static options parse_options(int argc, char ** argv) {
+    options opts = { .entry = "main" };
+    for (int i = 1; i < argc; i += 2) {
+        const char * name  = argv[i];
+        const char * value = argv[i + 1]; // NULL after the last word
+        uint32_t * number = strcmp(name, "--subgroup") == 0 ? &opts.subgroup
+                          : strcmp(name, "--push")     == 0 ? &opts.push
+                          : strcmp(name, "--bindings") == 0 ? &opts.bindings : NULL;
+        if (!value) {
+            die("no value for %s", name);
+        } else if (strcmp(name, "--spirv") == 0) {
+            opts.spirv = value;
+        } else if (strcmp(name, "--entry") == 0) {
+            opts.entry = value;
+        } else if (strcmp(name, "--spec") == 0) {
+            parse_spec(&opts, value);
+        } else if (number) {
+            *number = parse_u32(value, "", NULL);
+        } else {
+            die("unknown option %s", name);
+        }
+    }
+    if (!opts.spirv || opts.bindings > MAX_BINDINGS) {
+        die("--spirv FILE is missing, or --bindings is above %d", MAX_BINDINGS);
+    }
+    return opts;
+}
+
+// drivers may crash on an entry point that is not there
+static bool has_entry(const uint32_t * words, size_t n_words, const char * entry) {
+    for (size_t i = 5; i < n_words && words[i] >> 16; i += words[i] >> 16) {
+        const size_t room = (n_words - i) * sizeof(uint32_t);
+        if ((words[i] & 0xffff) == 15 && room > 12 && strncmp((const char *) &words[i + 3], entry, room - 12) == 0) {
+            return true; // OpEntryPoint
+        }
+    }
+    return false;
+}
+
+static uint32_t * read_spirv(const char * path, size_t * size) {
+    FILE * file = fopen(path, "rb");
+    long   length = 0;
+    if (!file || fseek(file, 0, SEEK_END) || (length = ftell(file)) < 0 || fseek(file, 0, SEEK_SET)) {
+        die("can't read %s: %s", path, strerror(errno));
+    }
+    uint32_t * words = malloc((size_t) length + 1);
+    if (!words || length < 20 || length % 4 || fread(words, 1, (size_t) length, file) != (size_t) length || words[0] != 0x07230203) {
+        die("%s is not a SPIR-V module of this machine's byte order", path);
+    }
+    fclose(file);
+    *size = (size_t) length;
+    return words;
+}
+
+static VkPhysicalDevice first_device(void) {
+    const VkApplicationInfo app = { .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_3 };
+    const VkInstanceCreateInfo info = { .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &app };
+    VkInstance       instance = VK_NULL_HANDLE;
+    VkPhysicalDevice physical = VK_NULL_HANDLE;
+    uint32_t         count    = 1;
+    check(vkCreateInstance(&info, NULL, &instance), "vkCreateInstance");
+    if (vkEnumeratePhysicalDevices(instance, &count, &physical) < 0 || count == 0) {
+        die("the driver shows no device");
+    }
+    return physical;
+}
+
+static bool has_extension(VkPhysicalDevice physical, const char * name) {
+    VkExtensionProperties list[512];
+    uint32_t count = sizeof(list) / sizeof(list[0]);
+    check(vkEnumerateDeviceExtensionProperties(physical, NULL, &count, list), "vkEnumerateDeviceExtensionProperties");
+    while (count > 0 && strcmp(list[count - 1].extensionName, name) != 0) {
+        count--;
+    }
+    return count > 0;
+}
+
+// a device with every feature on that a shader of ours may ask for
+static VkDevice make_device(VkPhysicalDevice physical) {
+    VkPhysicalDeviceCooperativeMatrixFeaturesKHR coopmat = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR };
+    VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR stats = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR };
+    VkPhysicalDeviceVulkan13Features v13 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES, .pNext = &stats };
+    VkPhysicalDeviceVulkan12Features v12 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, .pNext = &v13 };
+    VkPhysicalDeviceVulkan11Features v11 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, .pNext = &v12 };
+    VkPhysicalDeviceFeatures2 features = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &v11 };
+
+    const char * extensions[2] = { VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME };
+    uint32_t     n_extensions  = 1;
+    if (has_extension(physical, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME)) {
+        extensions[n_extensions++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;
+        stats.pNext = &coopmat;
+    }
+    vkGetPhysicalDeviceFeatures2(physical, &features);
+    features.features.robustBufferAccess = VK_FALSE;
+
+    const float priority = 1.0f;
+    const VkDeviceQueueCreateInfo queue = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority };
+    const VkDeviceCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .pNext = &features,
+        .queueCreateInfoCount = 1, .pQueueCreateInfos = &queue,
+        .enabledExtensionCount = n_extensions, .ppEnabledExtensionNames = extensions };
+    VkDevice device = VK_NULL_HANDLE;
+    check(vkCreateDevice(physical, &info, NULL, &device), "vkCreateDevice");
+    return device;
+}
+
+static VkPipelineLayout make_layout(VkDevice device, const options * opts) {
+    VkDescriptorSetLayoutBinding bindings[MAX_BINDINGS];
+    for (uint32_t i = 0; i < opts->bindings; i++) {
+        bindings[i] = (VkDescriptorSetLayoutBinding) { .binding = i, .descriptorCount = 1,
+            .descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT };
+    }
+    const VkDescriptorSetLayoutCreateInfo set_info = {
+        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO, .bindingCount = opts->bindings, .pBindings = bindings };
+    VkDescriptorSetLayout set = VK_NULL_HANDLE;
+    check(vkCreateDescriptorSetLayout(device, &set_info, NULL, &set), "vkCreateDescriptorSetLayout");
+
+    const VkPushConstantRange range = { .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT, .size = opts->push };
+    const VkPipelineLayoutCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, .setLayoutCount = 1, .pSetLayouts = &set,
+        .pushConstantRangeCount = opts->push > 0, .pPushConstantRanges = &range };
+    VkPipelineLayout layout = VK_NULL_HANDLE;
+    check(vkCreatePipelineLayout(device, &info, NULL, &layout), "vkCreatePipelineLayout");
+    return layout;
+}
+
+static VkPipeline make_pipeline(VkDevice device, const options * opts) {
+    size_t size = 0;
+    const uint32_t * words = read_spirv(opts->spirv, &size);
+    if (!has_entry(words, size / sizeof(uint32_t), opts->entry)) {
+        die("%s has no entry point %s", opts->spirv, opts->entry);
+    }
+    const VkShaderModuleCreateInfo module_info = {
+        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = size, .pCode = words };
+    VkShaderModule module = VK_NULL_HANDLE;
+    check(vkCreateShaderModule(device, &module_info, NULL, &module), "vkCreateShaderModule");
+
+    const VkSpecializationInfo spec = { .mapEntryCount = opts->n_spec, .pMapEntries = opts->spec_entries,
+        .dataSize = opts->n_spec * sizeof(uint32_t), .pData = opts->spec_values };
+    const VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
+        .requiredSubgroupSize = opts->subgroup };
+    const VkComputePipelineCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+        .flags = VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR,
+        .stage = { .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+            .pNext = opts->subgroup ? &subgroup : NULL,
+            .flags = opts->subgroup ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0,
+            .stage = VK_SHADER_STAGE_COMPUTE_BIT, .module = module, .pName = opts->entry, .pSpecializationInfo = &spec },
+        .layout = make_layout(device, opts) };
+    VkPipeline pipeline = VK_NULL_HANDLE;
+    check(vkCreateComputePipelines(device, VK_NULL_HANDLE, 1, &info, NULL, &pipeline), "vkCreateComputePipelines");
+    return pipeline;
+}
+
+static void print_string(const char * before, const char * text) {
+    printf("%s\"", before);
+    for (; *text; text++) {
+        const bool special = *text == '"' || *text == '\\' || (unsigned char) *text < 0x20;
+        printf(special ? "\\u%04x" : "%c", (unsigned) (unsigned char) *text);
+    }
+    putchar('"');
+}
+
+static void print_value(const VkPipelineExecutableStatisticKHR * stat) {
+    switch (stat->format) {
+        case VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_BOOL32_KHR:  fputs(stat->value.b32 ? "true" : "false", stdout); break;
+        case VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_INT64_KHR:   printf("%" PRId64, stat->value.i64); break;
+        case VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_UINT64_KHR:  printf("%" PRIu64, stat->value.u64); break;
+        case VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_FLOAT64_KHR: printf("%.17g", stat->value.f64); break;
+        default: fputs("null", stdout); break;
+    }
+}
+
+// a compute pipeline is one executable on RADV; where a driver makes several, the first one is read
+static VkPipelineExecutableStatisticKHR * get_statistics(VkDevice device, VkPipeline pipeline, uint32_t * count) {
+    // the loader exports no device extension functions
+    PFN_vkGetPipelineExecutableStatisticsKHR get = (PFN_vkGetPipelineExecutableStatisticsKHR)
+        vkGetDeviceProcAddr(device, "vkGetPipelineExecutableStatisticsKHR");
+    const VkPipelineExecutableInfoKHR info = { .sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR, .pipeline = pipeline };
+    if (!get || get(device, &info, count, NULL) != VK_SUCCESS || *count == 0) {
+        die("the driver gives no statistics");
+    }
+    VkPipelineExecutableStatisticKHR * stats = calloc(*count, sizeof(*stats));
+    for (uint32_t i = 0; stats && i < *count; i++) {
+        stats[i].sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR;
+    }
+    if (!stats || get(device, &info, count, stats) != VK_SUCCESS) {
+        die("the driver's statistics can't be read");
+    }
+    return stats;
+}
+
+int main(int argc, char ** argv) {
+    const options opts = parse_options(argc, argv);
+    const VkPhysicalDevice physical = first_device();
+    VkPhysicalDeviceDriverProperties driver = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES };
+    VkPhysicalDeviceProperties2 properties = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &driver };
+    vkGetPhysicalDeviceProperties2(physical, &properties);
+    const VkDevice device = make_device(physical);
+    uint32_t       count  = 0;
+    const VkPipelineExecutableStatisticKHR * stats = get_statistics(device, make_pipeline(device, &opts), &count);
+
+    print_string("{\"device\": ", properties.properties.deviceName);
+    print_string(", \"driver\": ", driver.driverName);
+    print_string(", \"version\": ", driver.driverInfo);
+    fputs(", \"statistics\": {", stdout);
+    for (uint32_t i = 0; i < count; i++) {
+        print_string(i ? ", " : "", stats[i].name);
+        fputs(": ", stdout);
+        print_value(&stats[i]);
+    }
+    fputs("}}\n", stdout);
+    return fflush(stdout) ? 1 : 0; // the process ends here: the driver's objects go with it
+}
