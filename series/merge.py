@@ -14,7 +14,7 @@ from pathlib import Path
 
 from upstream.git import Commit, Git, Merge, Person, Stage
 
-NOBODY = Person("llama-series-lab", "lab@localhost", "@0 +0000")
+NOBODY = Person("llama-series-lab", "lab@localhost", "0 +0000")
 OURS, BASE, SPLIT, THEIRS = "<<<<<<< upstream", "||||||| base", "=======", ">>>>>>> patch"
 Sides = dict[str, list[str]]
 _LABEL = re.compile(rb"^(<{7}|\|{7}|>{7}) [0-9a-f]{7,40}(:[^\r\n]*)?(?=\r?$)", re.M)

@@ -8,6 +8,7 @@ https://github.com/gitpython-developers/GitPython/issues/1208).
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from upstream.git_settings import clean_environment, network_environment
 NULL_ID = "0" * 40
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 MINIMUM = (2, 38)
+_RAW_DATE = re.compile(r"\d+ [+-]\d{4}")
 # Upstream's own .gitattributes must not rewrite line ends of what we import.
 IMPORT_ATTRIBUTES = "* -text -filter -ident -working-tree-encoding\n"
 
@@ -35,6 +37,11 @@ class Person:
     name: str
     email: str
     date: str
+
+    @property
+    def git_date(self) -> str:
+        """The date as git reads it in any case: bare seconds before 1973 need an @."""
+        return f"@{self.date}" if _RAW_DATE.fullmatch(self.date) else self.date
 
 
 @dataclass(frozen=True)
@@ -230,8 +237,8 @@ class Git:
         env = {
             "GIT_AUTHOR_NAME": author.name,
             "GIT_AUTHOR_EMAIL": author.email,
-            "GIT_AUTHOR_DATE": author.date,
-            "GIT_COMMITTER_DATE": author.date,
+            "GIT_AUTHOR_DATE": author.git_date,
+            "GIT_COMMITTER_DATE": author.git_date,
         }
         options = [word for parent in parents for word in ("-p", parent)]
         done = self.run(

@@ -9,8 +9,9 @@ import logging
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from upstream.errors import EnvironmentFault
 
 LOGGER = logging.getLogger("lab")
 APP_NAME = "llama-series-lab"
+STALE_SECONDS = 3 * 86400
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,16 @@ def open_lab() -> Lab:
             f"cannot make the cache folder {root}: {error.strerror}",
             remedy="set LAB_DIR to a folder that you can write",
         ) from error
+    _sweep(root / "scratch")
     return Lab(root)
+
+
+def _sweep(scratch: Path) -> None:
+    """Remove what a killed run left behind; no command of ours runs for days."""
+    for path in scratch.iterdir():
+        with suppress(OSError):  # another run may sweep at the same moment
+            if time.time() - path.lstat().st_mtime > STALE_SECONDS:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 @contextmanager

@@ -169,7 +169,7 @@ def chain_moves(git: Git, snapshots: Iterable[Snapshot]) -> list[RefMove]:
     moves: list[RefMove] = []
     parents: Sequence[str] = ()
     for snapshot in sorted(snapshots, key=lambda each: each.version):
-        author = Person(*AUTHOR, f"@{snapshot.date} +0000")
+        author = Person(*AUTHOR, f"{snapshot.date} +0000")
         commit = git.write_commit(snapshot.tree, parents, author, describe_snapshot(snapshot))
         if commit != snapshot.commit:
             moves.append(RefMove(snapshot.version.ref, commit, snapshot.commit or NULL_ID))
