@@ -79,6 +79,12 @@ def doctor(session: nox.Session) -> None:
 
 
 @nox.session
+def toolchain(session: nox.Session) -> None:
+    """Make the Debian root with which checks compile shaders for RADV (as root)."""
+    run_module(session, "validate", "toolchain", *session.posargs)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Measure the project's own numbers: rebase, no-op, builds, import."""
     run_module(session, "validate.bench", *session.posargs)

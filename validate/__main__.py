@@ -30,6 +30,7 @@ from validate.report import (
     tabulate_verdicts,
 )
 from validate.room import Room
+from validate.shader_root import SUITES, find_root, make_root
 from validate.source_tree import open_check_tree
 from validate.toolchain import find_toolchain
 from validate.verdict import exit_code
@@ -56,6 +57,9 @@ def make_parser() -> argparse.ArgumentParser:
         "-t", "--threads", type=int, default=2, metavar="N", help="threads of the programs (2)"
     )
     run.set_defaults(run=run_checks)
+    toolchain = commands.add_parser("toolchain", help="make the root for checks of shaders")
+    toolchain.add_argument("--suite", choices=SUITES, default=SUITES[0], help="Debian suite")
+    toolchain.set_defaults(run=run_toolchain)
     return parser
 
 
@@ -93,12 +97,18 @@ def run_checks(args: argparse.Namespace) -> int:
     builds = build_stack(builder, stack, keep_going=args.keep_going)
     room = Room(lab, provide_model(lab), threads=args.threads)
     source = open_check_tree(lab, builder.git)
-    steps = validate_stack(Validation(room, series, source, args.root), builds)
+    steps = validate_stack(Validation(room, series, source, args.root or find_root(lab)), builds)
     if args.json:
         write_json({"upstream": str(stack.version), "steps": document_verdicts(steps)})
     else:
         write_text(tabulate_verdicts(steps))
     return exit_code(steps)
+
+
+def run_toolchain(args: argparse.Namespace) -> int:
+    """`toolchain`: the folder of the root, made when missing."""
+    write_text(str(make_root(open_lab(), args.suite)))
+    return ExitCode.OK
 
 
 def make_builder(args: argparse.Namespace, lab: Lab, stack: Stack) -> Builder:

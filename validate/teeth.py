@@ -97,7 +97,10 @@ def judge_teeth(after: Bite, before: Bite, *, cached: bool = False) -> CheckResu
     """PASS only for green with the patch and red without it."""
     facts = {"step": dict(after.document), "parent": dict(before.document)}
     if before.code == HOLDS:
-        detail = "toothless: it holds without the patch too"
+        detail = (
+            "toothless: it holds without the patch too, or upstream made the patch "
+            "unnecessary (docs/how-to/retire-a-patch.md)"
+        )
         return CheckResult(CHECK, Verdict.FAIL, detail, facts, cached)
     if before.code != DOES_NOT:
         return _refuse(before, where="on the parent: ", cached=cached)

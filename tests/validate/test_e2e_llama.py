@@ -1,7 +1,6 @@
 """The real llama.cpp: the repository's own series, built and judged; a planted fault is found.
 
-Run by `nox -s e2e`. Needs the stack (`nox -s rebase`), a compiler, and on a cold cache an hour of
-two cores. LAB_DIR names the lab, so that a warm one is used again.
+Run by `nox -s e2e`. Needs a compiler, and on a cold cache half an hour of two cores. LAB_DIR names the lab, so that a warm one is used again.
 """
 
 from __future__ import annotations
@@ -44,8 +43,11 @@ def lab() -> Lab:
 
 @pytest.fixture(scope="module")
 def stack(lab: Lab) -> Stack:
+    base = str(load_series(ROOT / "series").base)
+    command = (sys.executable, "-m", "series", "rebase", "--onto", base)
+    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     found = load_stack(Git(lab.repository), load_series(ROOT / "series"))
-    assert found is not None, "run: nox -s rebase"
+    assert found is not None
     return found
 
 
