@@ -1,6 +1,7 @@
 """The real llama.cpp: the repository's own series, built and judged; a planted fault is found.
 
-Run by `nox -s e2e`. Needs a compiler, and on a cold cache half an hour of two cores. LAB_DIR names the lab, so that a warm one is used again.
+Run by `nox -s e2e`. Needs a compiler, and on a cold cache half an hour of two cores. LAB_DIR names
+the lab, so that a warm one is used again.
 """
 
 from __future__ import annotations
