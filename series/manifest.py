@@ -122,7 +122,7 @@ def _dropped(entry: Table) -> Dropped:
 def _claim(name: str, entry: Table) -> Claim:
     if not isinstance(entry, dict):
         raise ValueError(f"[patch] {name!r} must be a table")
-    _refuse_unknown(entry, ("numerics", "check"), f"[patch.{name!r}]")
+    _refuse_unknown(entry, ("numerics", "check", "free"), f"[patch.{name!r}]")
     numerics = entry.get("numerics", {"cpu": "bit-exact"})
     if not isinstance(numerics, dict):
         raise ValueError(f"numerics of {name} must map backends to one of {get_args(Numerics)}")
@@ -132,7 +132,10 @@ def _claim(name: str, entry: Table) -> Claim:
                 f"numerics of {name} on {backend}: '{value}' is not one of "
                 f"{', '.join(get_args(Numerics))}"
             )
-    return Claim(numerics, str(entry.get("check", "")))
+    free = entry.get("free", False)
+    if not isinstance(free, bool):
+        raise ValueError(f"free of {name} must be true or false")
+    return Claim(numerics, str(entry.get("check", "")), free)
 
 
 def _check(series: Series) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from series.manifest import load_series
@@ -14,14 +16,21 @@ from upstream.edge import (
     add_common_options,
     run_command,
     write_json,
+    write_message,
     write_text,
 )
 from upstream.errors import ExitCode, UsageError
 from upstream.git import Git, require_git
-from upstream.lab import Lab, open_lab
-from validate.build import Builder, build_stack
+from upstream.lab import Lab, hold_lock, open_lab
+from validate.build import Builder, StepBuild, build_stack
 from validate.checks import Validation, validate_stack
-from validate.models import provide_model
+from validate.corpus import open_corpus
+from validate.fingerprint import describe_run
+from validate.guards import NO_DEVICE, Placement
+from validate.html_report import write_report
+from validate.ledger.check import LedgerBook, met_versions
+from validate.models import open_model, provide_model
+from validate.profiles import NONE, PROFILES, Profile, find_profile
 from validate.recipe import llama_recipe
 from validate.report import (
     document_builds,
@@ -29,11 +38,22 @@ from validate.report import (
     tabulate_builds,
     tabulate_verdicts,
 )
+from validate.report_build import Findings, make_report
+from validate.report_model import Comparison
 from validate.room import Room
+from validate.sample_store import open_samples
 from validate.shader_root import SUITES, find_root, make_root
 from validate.source_tree import open_check_tree
+from validate.speed import Bench
+from validate.speed_stack import (
+    add_speed,
+    compare_stack,
+    list_pairings,
+    measure_stack,
+    require_measurable,
+)
 from validate.toolchain import find_toolchain
-from validate.verdict import exit_code
+from validate.verdict import StepVerdict, exit_code
 
 
 def main() -> None:
@@ -56,7 +76,16 @@ def make_parser() -> argparse.ArgumentParser:
     run.add_argument(
         "-t", "--threads", type=int, default=2, metavar="N", help="threads of the programs (2)"
     )
+    run.add_argument(
+        "--report",
+        type=Path,
+        metavar="PATH",
+        help="where the HTML report goes (report/index.html in the lab)",
+    )
+    _add_speed_options(run)
     run.set_defaults(run=run_checks)
+    samples = commands.add_parser("samples", help="every stored sample of speed, as JSON lines")
+    samples.set_defaults(run=run_samples)
     toolchain = commands.add_parser("toolchain", help="make the root for checks of shaders")
     toolchain.add_argument("--suite", choices=SUITES, default=SUITES[0], help="Debian suite")
     toolchain.set_defaults(run=run_toolchain)
@@ -76,6 +105,42 @@ def _add_build_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_speed_options(parser: argparse.ArgumentParser) -> None:
+    names = ", ".join((*PROFILES, NONE))
+    parser.add_argument(
+        "--profile", default="quick", metavar="NAME", help=f"how much speed to measure: {names}"
+    )
+    parser.add_argument(
+        "--strict", action="store_true", help="an inconclusive speed is a no (exit code 1)"
+    )
+    parser.add_argument(
+        "--model", type=Path, metavar="PATH", help="another GGUF file than SmolLM2-135M"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, metavar="N", help="another one measures speed anew (1)"
+    )
+    parser.add_argument(
+        "--budget", type=_seconds, metavar="SECONDS", help="for the speed of the whole stack"
+    )
+    parser.add_argument(
+        "--device", default="none", metavar="NAME", help="as --list-devices names it (none: CPU)"
+    )
+    parser.add_argument(
+        "--ops", default="", metavar="OP,...", help="operators for test-backend-ops perf"
+    )
+    parser.add_argument(
+        "--ops-parameters", default="", metavar="REGEX", help="which of their cases (all)"
+    )
+
+
+def _seconds(text: str) -> float:
+    """An argument in seconds."""
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise ValueError(text)
+    return value
+
+
 def run_build(args: argparse.Namespace) -> int:
     """`build`: one row a step; 1 when a step does not compile."""
     lab = open_lab()
@@ -92,17 +157,65 @@ def run_build(args: argparse.Namespace) -> int:
 def run_checks(args: argparse.Namespace) -> int:
     """`run`: build what is missing, then one verdict a step."""
     lab = open_lab()
+    profile = find_profile(args.profile)
+    chosen = open_model(args.model) if args.model else None
     series, stack = load(args, lab)
     builder = make_builder(args, lab, stack)
     builds = build_stack(builder, stack, keep_going=args.keep_going)
-    room = Room(lab, provide_model(lab), threads=args.threads)
+    room = Room(lab, chosen or provide_model(lab), threads=args.threads)
     source = open_check_tree(lab, builder.git)
-    steps = validate_stack(Validation(room, series, source, args.root or find_root(lab)), builds)
+    if profile and (args.model or args.device != NO_DEVICE):
+        require_measurable(room, builds, Placement(1, args.device), profile)
+    book = LedgerBook(lab, builder.git, series, stack, met_versions(builder.git, series, stack))
+    root = args.root or find_root(lab)
+    steps = validate_stack(Validation(room, series, source, root, book, open_corpus()), builds)
+    speeds: list[Comparison] = []
+    if profile:
+        steps, speeds = measure(args, profile, room, builder, builds, steps)
+    code = exit_code(steps, strict=args.strict)
     if args.json:
-        write_json({"upstream": str(stack.version), "steps": document_verdicts(steps)})
+        write_json({"upstream": str(stack.version), "steps": document_verdicts(steps, speeds)})
     else:
-        write_text(tabulate_verdicts(steps))
-    return exit_code(steps)
+        write_text(tabulate_verdicts(steps, speeds))
+    header = describe_run(builder, stack, room)
+    report = make_report(header, series, Findings(steps, builds, speeds))
+    path = write_report(report, (args.report or lab.root / "report" / "index.html").absolute())
+    write_message(f"report: {path}")
+    return code
+
+
+def measure(
+    args: argparse.Namespace,
+    profile: Profile,
+    room: Room,
+    builder: Builder,
+    builds: Sequence[StepBuild],
+    steps: Sequence[StepVerdict],
+) -> tuple[list[StepVerdict], list[Comparison]]:
+    """The verdicts with the speed's, and the comparisons for the report."""
+    pairings = list_pairings(builds)
+    with hold_lock(room.lab, "validate"), open_samples(room.lab) as store:
+        bench = Bench(
+            room=room,
+            profile=profile,
+            store=store,
+            toolchain=hashlib.sha256(builder.toolchain.identity.encode()).hexdigest(),
+            budget=args.budget or profile.seconds,
+            seed=args.seed,
+            placement=Placement(profile.threads or room.threads, args.device),
+            ops=tuple(filter(None, args.ops.split(","))),
+            ops_parameters=args.ops_parameters,
+        )
+        measured = measure_stack(bench, pairings)
+    return add_speed(steps, pairings, measured), compare_stack(pairings, measured)
+
+
+def run_samples(args: argparse.Namespace) -> int:
+    """`samples`: one line of JSON a sample, with the key of its session."""
+    with open_samples(open_lab()) as store:
+        for line in store.export():
+            write_text(line)
+    return ExitCode.OK
 
 
 def run_toolchain(args: argparse.Namespace) -> int:

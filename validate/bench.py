@@ -18,12 +18,15 @@ from upstream.provider import open_upstream
 from upstream.version import Version
 from validate.bench_build import bench_build
 from validate.bench_rebase import bench_rebase
+from validate.bench_statistics import list_figures, simulate_models
 from validate.figures import Figure, format_figures, store_figures
+from validate.method_figure import store_simulation
 
 ROOT = Path(__file__).resolve().parents[1]
 LADDER = ROOT / "tests" / "data" / "series-b10566"
 LADDER_END = Version(11549)
 DOCUMENT = ROOT / "docs" / "performance.md"
+METHOD = ROOT / "docs" / "explanation" / "method.md"
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -135,11 +138,20 @@ def measure_build(lab: Lab, args: argparse.Namespace) -> list[Figure]:
     return bench_build(lab, args)
 
 
+def measure_statistics(lab: Lab, args: argparse.Namespace) -> list[Figure]:
+    """The errors of the method on simulated machines; with --write the picture of method.md too."""
+    outcomes = simulate_models()
+    if args.write:
+        store_simulation(METHOD, outcomes)
+    return list_figures(outcomes)
+
+
 GROUPS: dict[str, Callable[[Lab, argparse.Namespace], list[Figure]]] = {
     "build": measure_build,
     "import": measure_import,
     "noop": measure_nothing_to_do,
     "rebase": measure_rebase,
+    "statistics": measure_statistics,
 }
 
 

@@ -5,14 +5,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from series.model import Claim, Series
 from upstream.errors import InvalidMeasurement
 from upstream.lab import hold_lock, require_space
 from upstream.progress import Meter, show_progress
-from validate import archs, bench_info, results, teeth
+from validate import archs, instructions, results, teeth
+from validate.artifacts import StepBinaries
 from validate.build import StepBuild
+from validate.corpus import Corpus
+from validate.ledger.check import CHECK as LEDGERS
+from validate.ledger.check import LedgerBook, StepTrees
+from validate.numeric_tiers import Arms, NumericTiers, plan_tiers
 from validate.room import Room
 from validate.source_tree import SourceTree
 from validate.teeth import OwnCheck
@@ -20,26 +26,34 @@ from validate.verdict import CheckResult, StepVerdict, Verdict
 
 LOGGER = logging.getLogger("lab")
 BUILD = "build"
-MEGABYTES = 1000  # logits of every step, one source tree, temporary models of test-llama-archs
+MEGABYTES = 1000  # logits of some steps, one source tree, temporary models of test-llama-archs
 Check = Callable[[], CheckResult]
 
 
 @dataclass(frozen=True)
 class Validation:
-    """What judging a stack takes. `root` is handed to the patches' own checks as `--root`."""
+    """What judging a stack takes. `root` is handed to the patches' own checks as `--root`;
+    without `ledgers` or `corpus` (stand-ins for llama.cpp) the checks that take them are left out.
+    """
 
     room: Room
     series: Series
     source: SourceTree
     root: Path | None = None
+    ledgers: LedgerBook | None = None
+    corpus: Corpus | None = None
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A step and what it is compared with: the nearest step before it that builds."""
+    """A step and what it is compared with: the nearest step before it that builds.
+
+    `base` is what the stack stands on; its programs make models for the checks.
+    """
 
     step: StepBuild
     parent: StepBuild
+    base: StepBinaries
 
 
 def validate_stack(validation: Validation, builds: Sequence[StepBuild]) -> list[StepVerdict]:
@@ -66,9 +80,10 @@ def validate_stack(validation: Validation, builds: Sequence[StepBuild]) -> list[
 
 
 def _pair(builds: Sequence[StepBuild]) -> list[Pair]:
-    parent, pairs = builds[0], []
+    parent, base, pairs = builds[0], builds[0].binaries, []
+    assert base is not None
     for step in builds[1:]:
-        pairs.append(Pair(step, parent))
+        pairs.append(Pair(step, parent, base))
         parent = step if step.binaries is not None else parent
     return pairs
 
@@ -77,19 +92,41 @@ def _plan_checks(validation: Validation, pair: Pair) -> list[tuple[str, Check]]:
     """The checks of one step, cheap and telling ones first."""
     step, parent = pair.step.binaries, pair.parent.binaries
     assert parent is not None
+    checks = _plan_ledgers(validation, pair)
     if step is None:
-        return [(BUILD, lambda: _fail_build(pair.step))]
+        return [*checks, (BUILD, lambda: _fail_build(pair.step))]
     room = validation.room
     claim = validation.series.claim(pair.step.name)
     numerics = claim.numerics.get("cpu", "bit-exact")
-    checks: list[tuple[str, Check]] = []
     if claim.check:
         own = _open_own_check(validation, claim)
         checks.append((teeth.CHECK, lambda: _bite(room, own, pair)))
     checks.append((archs.CHECK, lambda: archs.check_archs(room, step, parent)))
-    checks.append((results.CHECK, lambda: results.check_results(room, step, parent, numerics)))
-    checks.append((bench_info.CHECK, lambda: bench_info.show_bench(room, step, parent)))
+    checks += _plan_numerics(validation, pair, Arms(step, parent, _trees(pair), numerics))
+    if claim.free:
+        checks.append((instructions.CHECK, lambda: instructions.check_free(room, step, parent)))
     return checks
+
+
+def _plan_numerics(validation: Validation, pair: Pair, arms: Arms) -> list[tuple[str, Check]]:
+    room = validation.room
+    if validation.corpus is not None:
+        tiers = NumericTiers(validation.source.git, validation.corpus, pair.base)
+        return plan_tiers(room, tiers, arms)
+    compare = partial(results.check_results, room, arms.step, arms.parent, arms.numerics)
+    return [(results.CHECK, compare)]
+
+
+def _trees(pair: Pair) -> tuple[str, str]:
+    return pair.step.plan.tree, pair.parent.plan.tree
+
+
+def _plan_ledgers(validation: Validation, pair: Pair) -> list[tuple[str, Check]]:
+    book = validation.ledgers
+    if book is None:
+        return []
+    trees = StepTrees(pair.step.name, pair.step.plan.tree, pair.parent.plan.tree)
+    return [(LEDGERS, lambda: book.check(trees))]
 
 
 def _run_all(

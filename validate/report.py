@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from validate.build import StepBuild
-from validate.verdict import CheckResult, StepVerdict, Verdict
+from validate.report_model import Comparison, document
+from validate.step_line import cut_middle, describe_step
+from validate.verdict import StepVerdict
 
 NAMES_SHOWN = 4
+WIDTH, NAME_WIDTH = 120, 44
 
 
 def tabulate_builds(steps: Sequence[StepBuild]) -> str:
@@ -26,18 +29,20 @@ def document_builds(steps: Sequence[StepBuild]) -> list[dict[str, object]]:
     return [_document_build(step) for step in steps]
 
 
-def tabulate_verdicts(steps: Sequence[StepVerdict]) -> str:
-    """One line a step: patch, verdict, whether all of it was known, its checks in words."""
-    rows = [
-        (
-            step.patch,
-            step.verdict.value,
-            "cached" if step.cached else "",
-            "; ".join(_describe_check(check) for check in step.checks),
-        )
-        for step in steps
+def tabulate_verdicts(steps: Sequence[StepVerdict], speeds: Sequence[Comparison] = ()) -> str:
+    """One line a step, at most WIDTH wide: patch, verdict, its checks and its speed in words."""
+    names = [cut_middle(step.patch, NAME_WIDTH) for step in steps]
+    verdicts = [step.verdict.value for step in steps]
+    left = [
+        max(map(len, (head, *column))) for head, column in (("patch", names), ("verdict", verdicts))
     ]
-    return align((("patch", "verdict", "", "checks"), *rows))
+    room = WIDTH - sum(left) - 2 * len(left)
+    compared = {speed.step: speed for speed in speeds}
+    rows = [
+        (name, verdict, describe_step(step, compared.get(step.patch), room))
+        for name, verdict, step in zip(names, verdicts, steps, strict=True)
+    ]
+    return align((("patch", "verdict", "checks"), *rows))
 
 
 def align(rows: Sequence[Sequence[str]]) -> str:
@@ -47,14 +52,18 @@ def align(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def document_verdicts(steps: Sequence[StepVerdict]) -> list[dict[str, object]]:
-    """The same for --json, with the facts of every check."""
+def document_verdicts(
+    steps: Sequence[StepVerdict], speeds: Sequence[Comparison] = ()
+) -> list[dict[str, object]]:
+    """The same for --json, with the facts of every check and the numbers of every cell."""
+    compared = {speed.step: speed for speed in speeds}
     return [
         {
             "patch": step.patch,
             "parent": step.parent,
             "verdict": step.verdict.value,
             "checks": [asdict(check) | {"verdict": check.verdict.value} for check in step.checks],
+            "speed": document(compared.get(step.patch)),
         }
         for step in steps
     ]
@@ -84,13 +93,6 @@ def _document_build(step: StepBuild) -> dict[str, object]:
         else None,
         "log": str(step.log) if step.log else None,
     }
-
-
-def _describe_check(check: CheckResult) -> str:
-    if check.verdict is Verdict.IDENTICAL:
-        return f"{check.check} IDENTICAL"
-    word = "" if check.verdict is Verdict.INFORMATION else f" {check.verdict.value}"
-    return f"{check.check}{word} ({check.detail})"
 
 
 def _count_identical(step: StepBuild) -> str:

@@ -16,6 +16,7 @@ from upstream.download import hash_file
 from upstream.errors import InvalidMeasurement
 from upstream.process import Completed
 from validate.artifacts import StepBinaries
+from validate.float_model import cache_type, open_float_room
 from validate.room import ENDED_BY_ITSELF, Room, last_line, require_target
 from validate.verdict import CheckResult, Verdict
 
@@ -52,13 +53,23 @@ def is_whole(done: Completed) -> bool:
 
 
 def check_results(
-    room: Room, step: StepBinaries, parent: StepBinaries, numerics: Numerics
+    room: Room,
+    step: StepBinaries,
+    parent: StepBinaries,
+    numerics: Numerics,
+    *,
+    quantizer: StepBinaries | None = None,
 ) -> CheckResult:
-    """Compare the step's logits with its parent's, as far as the patch declares."""
+    """Compare the step's logits with its parent's, as far as the patch declares.
+
+    `nmse` is judged on a copy of the model in floats that `quantizer` makes, where there is one.
+    """
     for binaries in (step, parent):
         require_target(binaries, TARGET)
     if step.fingerprint(TARGET) == parent.fingerprint(TARGET):
         return CheckResult(CHECK, Verdict.IDENTICAL, cached=True)
+    if numerics == "nmse" and quantizer is not None:
+        room = open_float_room(room, quantizer)
     inputs = _inputs(room, step) | {"parent": parent.fingerprint(TARGET)}
     found, cached = room.cache.obtain(inputs, lambda: _measure(room, step, parent))
     return judge_results(found, numerics, cached=cached)
@@ -120,8 +131,10 @@ def _say(done: Completed) -> str:
 def _arguments(room: Room) -> tuple[str, ...]:
     """Every setting that may change a bit of the result is given, none left to `auto`."""
     steady = ("-t", str(room.threads), "-tb", str(room.threads), "-fa", "off")
-    sizes = ("-c", "512", "-b", "512", "-ub", "512", "-ngl", "0", "--device", "none", "-fit", "off")
-    return ("-m", room.model.name, "-p", PROMPT, *steady, *sizes)
+    kind = cache_type(room.model)
+    sizes = ("-c", "512", "-b", "512", "-ub", "512", "-ctk", kind, "-ctv", kind)
+    where = ("-ngl", "0", "--device", "none", "-fit", "off")
+    return ("-m", room.model.name, "-p", PROMPT, *steady, *sizes, *where)
 
 
 def _inputs(room: Room, binaries: StepBinaries) -> dict[str, Any]:

@@ -63,17 +63,26 @@ class Room:
             f"{target} lost the end of its output {TRIES} times: {last_line(done.stdout)}"
         )
 
-    def run(self, binaries: StepBinaries, target: str, *args: str) -> process.Completed:
+    def run(
+        self,
+        binaries: StepBinaries,
+        target: str,
+        *args: str,
+        seconds: float = SECONDS,
+        under: Sequence[str] = (),
+    ) -> process.Completed:
         """Run a program of a step in the model's folder; any exit code is an answer.
+
+        `under` is a command that starts it (valgrind); after `seconds` all of it is killed.
 
         Raises InvalidMeasurement when the step does not have it or it does not end in time.
         """
         require_target(binaries, target)
-        command = (os.fspath(binaries.folder / target), *args)
+        command = (*under, os.fspath(binaries.folder / target), *args)
         env = clean(os.environ)
         try:
             return process.run(
-                command, cwd=self.model.folder, env=env, timeout=SECONDS, ok=ANY_CODE
+                command, cwd=self.model.folder, env=env, timeout=seconds, ok=ANY_CODE
             )
         except CommandError as error:
             raise InvalidMeasurement(f"{target}: {error.what}") from error

@@ -1,10 +1,10 @@
 """The statistics of a paired comparison: exact, deterministic, without a library.
 
-A sample is one process. Samples come in quads (ABBA or BAAB), so that a linear drift of the machine
-cancels exactly; a quad gives one difference of logarithms. The estimate is the Hodges-Lehmann median
-of the Walsh averages, its interval the inversion of the exact Wilcoxon signed-rank test
-(Hollander, Wolfe, Chicken: Nonparametric Statistical Methods, 3rd ed., 3.1-3.3). Unlike a bootstrap
-it gives the same answer for the same data.
+A sample is one process. Samples come in quads (ABBA or BAAB), so that a linear drift of the
+logarithms cancels exactly; a quad gives one difference of logarithms. The estimate is the
+Hodges-Lehmann median of the Walsh averages, its interval the inversion of the exact Wilcoxon
+signed-rank test (Hollander, Wolfe, Chicken: Nonparametric Statistical Methods, 3rd ed., 3.1-3.3).
+Unlike a bootstrap it gives the same answer for the same data.
 """
 
 from __future__ import annotations
@@ -79,28 +79,40 @@ def critical_rank(n: int, alpha: float) -> int:
     return 0
 
 
+@cache
+def quads_needed(alpha: float) -> int:
+    """The smallest number of differences whose interval at `alpha` is finite."""
+    return next(n for n in range(1, 1000) if critical_rank(n, alpha))
+
+
+def walsh_averages(differences: Sequence[float]) -> list[float]:
+    """The sorted means of all pairs, each difference with itself included: n (n + 1) / 2."""
+    return sorted((a + b) / 2 for i, a in enumerate(differences) for b in differences[i:])
+
+
 def hodges_lehmann(differences: Sequence[float], alpha: float) -> Estimate:
-    """The median shift of paired differences and its exact (1 - alpha) interval."""
-    walsh = sorted((a + b) / 2 for i, a in enumerate(differences) for b in differences[i:])
+    """The median shift of paired differences and its exact (1 - alpha) interval.
+
+    Without differences: 0 and the infinite interval.
+    """
+    walsh = walsh_averages(differences)
+    center = median(walsh) if walsh else 0.0
     k = critical_rank(len(differences), alpha)
-    if k == 0:
-        return Estimate(median(walsh), -math.inf, math.inf, len(differences))
-    return Estimate(median(walsh), walsh[k - 1], walsh[-k], len(differences))
+    low, high = (walsh[k - 1], walsh[-k]) if k else (-math.inf, math.inf)
+    return Estimate(center, low, high, len(differences))
 
 
 def signed_rank_p(differences: Sequence[float]) -> float:
-    """The exact two-sided p-value of "no shift"; ties and zeros count half."""
+    """The exact two-sided p-value of "no shift": at most alpha just if the interval excludes 0.
+
+    The statistic is the number of Walsh averages on the smaller side of 0, which is the signed-rank
+    sum (Tukey). Zeros and ties of opposite sign count on both sides: exact without them,
+    conservative with them.
+    """
+    walsh = walsh_averages(differences)
+    lower = min(sum(w <= 0 for w in walsh), sum(w >= 0 for w in walsh))
     n = len(differences)
-    if n == 0:
-        return 1.0
-    order = sorted(range(n), key=lambda i: abs(differences[i]))
-    statistic = sum(
-        rank * (1.0 if differences[i] > 0 else 0.5 if differences[i] == 0 else 0.0)
-        for rank, i in enumerate(order, 1)
-    )
-    lower = min(statistic, n * (n + 1) / 2 - statistic)
-    tail = sum(signed_rank_counts(n)[: math.floor(lower + 1e-9) + 1])
-    return min(1.0, 2 * tail / 2**n)
+    return min(1.0, 2 * sum(signed_rank_counts(n)[: lower + 1]) / (1 << n))
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:

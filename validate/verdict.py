@@ -14,10 +14,14 @@ class Verdict(Enum):
     """What is said about one check, or about a step by the worst of its checks."""
 
     IDENTICAL = "IDENTICAL"
+    SAME = "SAME"
+    FASTER = "FASTER"
     PASS = "PASS"  # noqa: S105
+    INCONCLUSIVE = "INCONCLUSIVE"
     INFORMATION = "shown"
     NOT_RUN = "not run"
     INVALID = "INVALID"
+    SLOWER = "SLOWER"
     FAIL = "FAIL"
 
 
@@ -25,14 +29,19 @@ class Verdict(Enum):
 ORDER = (
     Verdict.INFORMATION,
     Verdict.IDENTICAL,
+    Verdict.SAME,
+    Verdict.FASTER,
     Verdict.PASS,
+    Verdict.INCONCLUSIVE,
     Verdict.NOT_RUN,
     Verdict.INVALID,
+    Verdict.SLOWER,
     Verdict.FAIL,
 )
 EXIT_CODES = {
     Verdict.NOT_RUN: ExitCode.ENVIRONMENT,
     Verdict.INVALID: ExitCode.INVALID,
+    Verdict.SLOWER: ExitCode.GATE_FAILED,
     Verdict.FAIL: ExitCode.GATE_FAILED,
 }
 
@@ -76,9 +85,13 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
     return found
 
 
-def exit_code(steps: Sequence[StepVerdict]) -> ExitCode:
+def exit_code(steps: Sequence[StepVerdict], *, strict: bool = False) -> ExitCode:
     """0 ok, 1 a check said no, 4 a measurement is invalid, 3 a check lacks its environment.
 
-    Raises InvalidMeasurement when there is no step at all.
+    `strict`: what is inconclusive is a no, where nothing else is wrong. Raises InvalidMeasurement
+    when there is no step at all.
     """
-    return EXIT_CODES.get(worst(step.verdict for step in steps), ExitCode.OK)
+    found = worst(step.verdict for step in steps)
+    if strict and found is Verdict.INCONCLUSIVE:
+        return ExitCode.GATE_FAILED
+    return EXIT_CODES.get(found, ExitCode.OK)

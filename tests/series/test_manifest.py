@@ -52,6 +52,10 @@ REFUSED = {
         ONE + '[patch."a.patch"]\nnumerics = { cpu = "bitexact" }\n',
         "numerics of a.patch on cpu: 'bitexact' is not one of bit-exact, nmse, changes",
     ),
+    "free that is no truth value": (
+        ONE + '[patch."a.patch"]\nfree = "yes"\n',
+        "free of a.patch must be true or false",
+    ),
     "numerics that is no table": (ONE + '[patch."a.patch"]\nnumerics = "nmse"\n', "must map"),
     "claim of a patch that is nowhere": (ONE + '[patch."b.patch"]\n', "'b.patch'] is about"),
     "landed yet listed": (

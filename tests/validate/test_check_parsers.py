@@ -5,7 +5,6 @@ tests/data/validate holds what the programs printed (standard output and error o
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 
 from upstream.errors import InvalidMeasurement
 from validate.archs import ArchsRun, is_whole, judge_archs, parse_archs
-from validate.bench_info import parse_bench
 from validate.results import judge_results, parse_nmse
 from validate.verdict import Verdict
 
@@ -172,32 +170,3 @@ def test_how_far_results_may_move(
     assert judge_results(facts, "bit-exact").verdict is bit_exact
     assert judge_results(facts, "nmse").verdict is nmse_verdict
     assert judge_results(facts, "changes").verdict is Verdict.INFORMATION
-
-
-def test_the_captured_bench() -> None:
-    speeds = parse_bench((DATA / "llama-bench.jsonl").read_text())
-    assert set(speeds) == {"pp64", "tg16"}
-    assert all(speed > 1 for speed in speeds.values())
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "warning: no row\n",
-        '{"n_prompt": 64, "n_gen": 0, "avg_ts": 0.0}\n',
-        '{"n_prompt": 64, "n_gen": 0, "avg_ts": NaN}\n',
-        '{"n_prompt": 64, "n_gen": 0}\n',
-        '{"n_prompt": 64, "n_gen": 0, "avg_ts": null}\n',
-        "{not json\n",
-    ],
-)
-def test_a_bench_that_measured_nothing_is_invalid(text: str) -> None:
-    with pytest.raises(InvalidMeasurement):
-        parse_bench(text)
-
-
-@given(st.dictionaries(st.integers(1, 4096), st.floats(0.01, 1e6), min_size=1))
-def test_every_row_of_a_bench_is_read(rows: dict[int, float]) -> None:
-    lines = [json.dumps({"n_prompt": n, "n_gen": 0, "avg_ts": v}) for n, v in rows.items()]
-    assert parse_bench("\n".join(lines)) == {f"pp{n}": v for n, v in rows.items()}

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import ledger_tree
 import pytest
 import stand_ins
 from stand_ins import change_core
@@ -22,7 +23,7 @@ from validate.models import SMOLLM2
 
 ROOT = Path(__file__).parent.parent.parent
 NOTE = Change("0001-note.patch", {"README.md": "changed\n"})
-SAME = change_core("0002-same.patch", "return 100.0;", "return 101.0;")
+SAME = change_core("0002-same.patch", "return 1e6;", "return 1.01e6;")
 WRONG = change_core("0003-wrong.patch", "return 0.5f + i;", "return 0.7f + i;")
 BROKEN = Change("0002-broken.patch", {"core.cpp": "int broken() { return missing; }\n"})
 
@@ -46,7 +47,7 @@ def record(lab: Lab, directory: Path, changes: Sequence[Change]) -> None:
         (directory / "patches" / name).write_text(f"{name}: its stack is recorded below\n")
     topic = f'[[topic]]\nname = "topic"\ntitle = "Topic"\npatches = {json.dumps(names)}\n'
     (directory / "series.toml").write_text(f'base = "b7"\n{topic}')
-    stack = make_stack(lab, changes, stand_ins.BASE)
+    stack = make_stack(lab, changes, stand_ins.BASE | ledger_tree.FILES)
     save_stack(Git(lab.repository), load_series(directory), stack)
 
 
@@ -71,7 +72,7 @@ def test_build_prints_one_row_a_step_and_keeps_messages_off_stdout(lab: Lab, ser
     assert "llama-server" in done.stderr  # absent from the stand-ins, named
     again = json.loads(run("build", "--series", str(series), "--json").stdout)
     assert [step["state"] for step in again["steps"]] == ["cached"] * 3
-    assert again["steps"][1]["identical"] == 4
+    assert again["steps"][1]["identical"] == 5
     assert again["steps"][2]["different"] == ["libcore.so"]
 
 
@@ -90,13 +91,18 @@ def test_run_judges_every_step(lab: Lab, series: Path) -> None:
     record(lab, series, [NOTE, SAME, WRONG])
     done = run("run", "--series", str(series))
     assert done.returncode == 1, done.stderr
+    page = lab.root / "report" / "index.html"
+    assert done.stderr.splitlines()[-1] == f"report: {page}"
+    assert "0003-wrong.patch" in page.read_text("utf-8")
     rows = [row.split()[:2] for row in done.stdout.splitlines() if ".patch" in row]
     assert rows == [
         ["0001-note.patch", "IDENTICAL"],
         ["0002-same.patch", "PASS"],
         ["0003-wrong.patch", "FAIL"],
     ]
-    again = json.loads(run("run", "--series", str(series), "--json").stdout)
+    other = lab.root / "other.html"
+    again = json.loads(run("run", "--series", str(series), "--json", "--report", str(other)).stdout)
+    assert "b7" in other.read_text("utf-8")
     assert all(check["cached"] for step in again["steps"] for check in step["checks"])
 
 
@@ -106,6 +112,16 @@ def test_a_measurement_of_nothing_ends_with_4(lab: Lab, series: Path) -> None:
     done = run("run", "--series", str(series))
     assert done.returncode == 4, done.stderr
     assert "INVALID" in done.stdout
+
+
+def test_a_ledger_that_is_red_ends_with_1(lab: Lab, series: Path) -> None:
+    case = "        case GGML_OP_DUP:\n"
+    record(lab, series, [ledger_tree.edit("0001-drop.patch", (ledger_tree.HOST, case, ""))])
+    done = run("run", "--series", str(series), "--json")
+    assert done.returncode == 1, done.stderr
+    first = json.loads(done.stdout)["steps"][0]["checks"][0]
+    assert (first["check"], first["verdict"]) == ("ledgers", "FAIL")
+    assert first["detail"] == "supports_op of vulkan has no case GGML_OP_DUP any more"
 
 
 def test_a_series_without_patches_ends_with_4(lab: Lab, series: Path) -> None:

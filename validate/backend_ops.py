@@ -1,0 +1,235 @@
+"""`test-backend-ops`: the operations that a patch touches, on one device, judged by its parent.
+
+Source: tests/test-backend-ops.cpp of llama.cpp. It exits 0 when the device does not exist and when
+nothing was tested, counts what is unsupported as neither good nor bad, and draws its inputs
+unseeded. So its cases are read and counted, the supported set is compared with the parent's, and
+only a case that fails in two of three runs counts.
+
+The device is compared with the CPU of the same build: what breaks both alike is not seen here but
+by `results` and `divergence`. The CPU itself is compared with its reference mode, which has other
+code for few operations (OWN_REFERENCE); all others are compared with themselves, so that a run
+shows no more than that nothing crashes, is NaN or writes past its end.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from upstream.errors import InvalidMeasurement
+from validate.artifacts import StepBinaries
+from validate.report import shorten
+from validate.room import ENDED_BY_ITSELF, Room, last_line, require_target
+from validate.touched import Touched
+from validate.verdict import CheckResult, Verdict
+
+CHECK = "backend ops"
+TARGET = "test-backend-ops"
+CPU = "CPU"
+RUNS = 3
+FAILS = 2  # of RUNS: one failure may be an unlucky draw
+# Where `use_ref` of ggml-cpu chooses other code (ggml-cpu.c, ops.cpp, tiled.cpp of b11549).
+OWN_REFERENCE = ("MUL_MAT", "FLASH_ATTN_EXT", "RMS_NORM_MUL")
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_CASE = re.compile(r"^  ([A-Z][A-Z0-9_a-z]*\(.*?\)): (.*)$")
+_END = re.compile(r"\b(OK|FAIL)$")
+_SUMMARY = re.compile(r"^  (\d+)/(\d+) tests passed$", re.MULTILINE)
+_DEVICE = re.compile(r"^Backend \d+/\d+: (.*)\n  (.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class OpsRun:
+    """One run: how many cases passed, which failed, where it crashed ("" when it did not).
+
+    `compared` are the executed cases that were compared with other code than their own.
+    """
+
+    passed: int
+    failed: tuple[str, ...]
+    compared: int
+    crashed: str = ""
+
+    @property
+    def executed(self) -> int:
+        return self.passed + len(self.failed)
+
+
+def check_backend_ops(
+    room: Room, step: StepBinaries, parent: StepBinaries, touched: Touched, device: str = CPU
+) -> CheckResult:
+    """Test what the patch touches on a device (a name as the program prints it).
+
+    Raises InvalidMeasurement when there is no such device or nothing was tested.
+    """
+    if touched.nothing:
+        where = "nothing that computes" if touched.files else "no ggml file"
+        facts = {"skipped": True, **asdict(touched)}
+        detail = f"skipped: it touches {where}"
+        return CheckResult(CHECK, Verdict.INFORMATION, detail, facts, cached=True)
+    for binaries in (step, parent):
+        require_target(binaries, TARGET)
+    if step.fingerprint(TARGET) == parent.fingerprint(TARGET):
+        return CheckResult(CHECK, Verdict.IDENTICAL, cached=True)
+    lost = _compare_supported(room, step, parent, device)
+    if lost is not None:
+        return lost
+    after, cached = run_ops(room, step, touched.ops, device)
+    suspects = count_failed(after) or any(run.crashed for run in after)
+    before = run_ops(room, parent, touched.ops, device)[0] if suspects else []
+    return judge_ops(after, before, touched, device, cached=cached)
+
+
+def parse_ops(output: str, code: int, device: str) -> OpsRun:
+    """Read a run that ended with `code`.
+
+    Raises InvalidMeasurement when the device did not run, no case did, or cases, summary and exit
+    code disagree.
+    """
+    text = _ANSI.sub("", output)
+    require_device(text, device)
+    names: dict[str, list[str]] = {"OK": [], "FAIL": []}
+    last = "the start"
+    for line in text.splitlines():
+        if case := _CASE.match(line):
+            last = case[1]
+            if end := _END.search(case[2].rstrip()):
+                names[end[1]].append(last)
+    executed = names["OK"] + names["FAIL"]
+    compared = executed if device != CPU else [n for n in executed if n.startswith(OWN_REFERENCE)]
+    crashed = "" if code in ENDED_BY_ITSELF else last
+    run = OpsRun(len(names["OK"]), tuple(sorted(names["FAIL"])), len(compared), crashed)
+    _require_sense(run, text, code)
+    return run
+
+
+def parse_supported(output: str, device: str) -> dict[str, bool]:
+    """Every case of `support --output csv` and whether the device supports it.
+
+    Raises InvalidMeasurement when the device is not in it.
+    """
+    start = output.find('"backend_name"')
+    rows = list(csv.DictReader(io.StringIO(output[start:] if start >= 0 else "")))
+    try:
+        mine = [row for row in rows if row["backend_name"] == device]
+        found = {f"{row['op_name']}({row['op_params']})": row["supported"] == "1" for row in mine}
+    except KeyError as error:
+        raise InvalidMeasurement(f"{TARGET} support: no column {error}") from error
+    if not any(found.values()):
+        raise InvalidMeasurement(
+            f"{TARGET}: the device {device} supports nothing or does not exist",
+            remedy="name a device as llama-bench --list-devices prints it, or CPU",
+        )
+    return found
+
+
+def require_device(text: str, device: str) -> None:
+    """Refuse a run that skipped the device, which is what a misspelt name leads to."""
+    found = dict(_DEVICE.findall(text))
+    if found.get(device, "Skipping").startswith("Skipping"):
+        known = ", ".join(found) or "none"
+        raise InvalidMeasurement(f"{TARGET} did not run on the device {device}; it has {known}")
+
+
+def run_ops(
+    room: Room, binaries: StepBinaries, ops: Sequence[str], device: str
+) -> tuple[list[OpsRun], bool]:
+    """The three runs of one step and whether all were found in the cache."""
+    arguments = ("test", "-b", device, *(("-o", ",".join(ops)) if ops else ()))
+    inputs = {"check": CHECK, "binaries": binaries.fingerprint(TARGET), "arguments": arguments}
+
+    def produce() -> dict[str, Any]:
+        done = room.run(binaries, TARGET, *arguments)
+        return asdict(parse_ops(done.text, done.code, device))
+
+    found = [room.cache.obtain(inputs | {"run": number}, produce) for number in range(RUNS)]
+    runs = [OpsRun(**facts | {"failed": tuple(facts["failed"])}) for facts, _ in found]
+    return runs, all(cached for _, cached in found)
+
+
+def list_supported(room: Room, binaries: StepBinaries, device: str) -> dict[str, bool]:
+    """Every case that the program knows, whatever the patch touches: it takes no second."""
+    arguments = ("support", "-b", device, "--output", "csv")
+    inputs = {"check": CHECK, "binaries": binaries.fingerprint(TARGET), "arguments": arguments}
+
+    def produce() -> dict[str, Any]:
+        done = room.run(binaries, TARGET, *arguments)
+        if done.code not in ENDED_BY_ITSELF:
+            said = last_line(done.stdout, done.stderr)
+            raise InvalidMeasurement(f"{TARGET} support ended with {done.code}: {said}")
+        return parse_supported(done.text, device)
+
+    return room.cache.obtain(inputs, produce)[0]
+
+
+def count_failed(runs: Sequence[OpsRun]) -> set[str]:
+    """The cases that fail in at least FAILS of the runs."""
+    counts = Counter(name for run in runs for name in {*run.failed})
+    return {name for name, count in counts.items() if count >= FAILS}
+
+
+def judge_ops(
+    after: Sequence[OpsRun],
+    before: Sequence[OpsRun],
+    touched: Touched,
+    device: str,
+    *,
+    cached: bool = False,
+) -> CheckResult:
+    """FAIL for what only the step fails; not run when nothing was compared with other code."""
+    facts = {"device": device, "runs": [asdict(run) for run in after], **asdict(touched)}
+    new = sorted(count_failed(after) - count_failed(before))
+    if new:
+        detail = f"{device}: fails in {FAILS} of {RUNS} runs: {shorten(new)}"
+        return CheckResult(CHECK, Verdict.FAIL, detail, facts, cached)
+    crashed = [run.crashed for run in after if run.crashed]
+    if len(crashed) >= FAILS and not any(run.crashed for run in before):
+        detail = f"{device}: crashes at or after {crashed[0]}"
+        return CheckResult(CHECK, Verdict.FAIL, detail, facts, cached)
+    executed, compared = after[0].executed, min(run.compared for run in after)
+    if not compared:
+        detail = f"no second backend: {executed} cases ran, the CPU compares them with themselves"
+        return CheckResult(CHECK, Verdict.NOT_RUN, detail, facts, cached)
+    detail = f"{device}: {compared} cases compared{_describe_rest(executed - compared, touched)}"
+    return CheckResult(CHECK, Verdict.PASS, detail, facts, cached)
+
+
+def _describe_rest(alone: int, touched: Touched) -> str:
+    ran = f", {alone} only with themselves" if alone else ""
+    return ran + (f"; all ops, for {shorten(touched.unknown)}" if touched.unknown else "")
+
+
+def _compare_supported(
+    room: Room, step: StepBinaries, parent: StepBinaries, device: str
+) -> CheckResult | None:
+    """The verdict on cases that the parent supports and the step does not, None without any."""
+    before, after = (list_supported(room, each, device) for each in (parent, step))
+    lost = sorted(name for name, good in before.items() if good and not after.get(name, True))
+    gone = sorted(name for name in before if name not in after)
+    if lost:
+        detail = f"{device}: {len(lost)} cases became unsupported: {shorten(lost)}"
+        return CheckResult(CHECK, Verdict.FAIL, detail, {"device": device, "unsupported": lost})
+    if gone:
+        detail = f"{device}: {len(gone)} cases are tested no more: {shorten(gone)}"
+        return CheckResult(CHECK, Verdict.INVALID, detail, {"device": device, "gone": gone})
+    return None
+
+
+def _require_sense(run: OpsRun, text: str, code: int) -> None:
+    if run.crashed:
+        return
+    summary = _SUMMARY.search(text)
+    if summary is None:
+        raise InvalidMeasurement(f"{TARGET} prints no summary: {last_line(text.encode())}")
+    if not run.executed:
+        raise InvalidMeasurement(f"{TARGET} tested nothing: no case of these ops is supported")
+    if (int(summary[1]), int(summary[2])) != (run.passed, run.executed):
+        raise InvalidMeasurement(
+            f"{TARGET} says {summary[0].strip()}, its cases are {run.passed}/{run.executed}"
+        )
+    if bool(run.failed) is not bool(code):
+        raise InvalidMeasurement(f"{TARGET} ended with {code} and {len(run.failed)} failed cases")

@@ -1,0 +1,73 @@
+"""The files of a git tree that ledgers are read from, in two git processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from upstream.errors import InvalidMeasurement
+from upstream.git import Git
+
+GGML_H = "ggml/include/ggml.h"
+GGML_C = "ggml/src/ggml.c"
+LLAMA_H = "include/llama.h"
+RPC_H = "ggml/include/ggml-rpc.h"
+PYTHON = "gguf-py/gguf/constants.py"
+CPU = "ggml/src/ggml-cpu/ggml-cpu.cpp"
+VULKAN = "ggml/src/ggml-vulkan/"
+SHADERS = f"{VULKAN}vulkan-shaders/"
+GENERATOR = f"{SHADERS}vulkan-shaders-gen.cpp"
+PATHS = (GGML_H, GGML_C, LLAMA_H, RPC_H, PYTHON, CPU, VULKAN)
+WANTED = (".h", ".c", ".cpp", ".py", ".comp", ".glsl")
+
+Files = dict[str, str]
+
+
+def read_sources(git: Git, tree: str) -> Files:
+    """Path -> text of all that ledgers need. Raises InvalidMeasurement when a path is missing."""
+    entries = list(_list_blobs(git, tree))
+    files = dict(zip((p for p, _ in entries), _read(git, [i for _, i in entries]), strict=True))
+    present = [*files, *(VULKAN for path in files if path.startswith(VULKAN))]
+    missing = [path for path in PATHS if path not in present]
+    if missing:
+        raise InvalidMeasurement(
+            f"tree {tree[:10]} has no {', '.join(missing)}: the ledgers cannot be read",
+            remedy="tell validate/ledger/sources.py where upstream moved it",
+        )
+    return files
+
+
+def host_files(files: Files) -> Files:
+    """The C++ of the Vulkan backend, without the shader generator."""
+    return {
+        path: text
+        for path, text in files.items()
+        if path.startswith(VULKAN) and path.endswith((".cpp", ".h")) and path != GENERATOR
+    }
+
+
+def shader_files(files: Files) -> Files:
+    """File name -> text of the shader sources."""
+    return {
+        path.removeprefix(SHADERS): text
+        for path, text in files.items()
+        if path.startswith(SHADERS) and path.endswith((".comp", ".glsl")) and "tests/" not in path
+    }
+
+
+def _list_blobs(git: Git, tree: str) -> Iterator[tuple[str, str]]:
+    listed = git.run("ls-tree", "-r", "-z", "--full-tree", tree, "--", *PATHS).stdout
+    for entry in listed.decode("utf-8", "surrogateescape").split("\0"):
+        if entry and entry.endswith(WANTED):
+            info, path = entry.split("\t", 1)
+            yield path, info.split()[2]
+
+
+def _read(git: Git, ids: list[str]) -> Iterator[str]:
+    """Blobs in the order of their ids: `<id> blob <size>`, the bytes, a line break."""
+    output = git.run("cat-file", "--batch", stdin="".join(f"{i}\n" for i in ids).encode()).stdout
+    at = 0
+    for _ in ids:
+        end = output.index(b"\n", at)
+        size = int(output[at:end].split()[2])
+        yield output[end + 1 : end + 1 + size].decode("utf-8", "replace")
+        at = end + 1 + size + 1
