@@ -88,7 +88,7 @@ def has_markers(content: bytes) -> bool:
 
 def _describe(git: Git, merge: Merge) -> Conflict:
     texts = _read_marked(git, merge)
-    modes = _read_modes(git, merge.tree, list(texts))
+    modes = _read_modes(git, merge, list(texts))
     regions = tuple(r for path, text in texts.items() for r in find_regions(path, text))
     remarks = tuple(remark for remark in merge.remarks if remark.startswith("CONFLICT"))
     key = _key(regions, merge.stages, remarks)
@@ -106,11 +106,16 @@ def _read_marked(git: Git, merge: Merge) -> dict[str, str]:
     return texts
 
 
-def _read_modes(git: Git, tree: str, paths: Sequence[str]) -> dict[str, str]:
+def _read_modes(git: Git, merge: Merge, paths: Sequence[str]) -> dict[str, str]:
     """The modes as merged: the patch's own would take back what upstream made executable."""
-    listed = git.run("ls-tree", "-r", "-z", "--full-tree", tree, "--", *paths).text if paths else ""
+    sides = {path: {s.mode for s in merge.stages if s.path == path} for path in paths}
+    modes = {path: next(iter(found)) for path, found in sides.items() if len(found) == 1}
+    rest = [path for path in paths if path not in modes]
+    if not rest:
+        return modes
+    listed = git.run("ls-tree", "-r", "-z", "--full-tree", merge.tree, "--", *rest).text
     pairs = (entry.split("\t", 1) for entry in listed.split("\0") if entry)
-    return {path: info.split(" ", 1)[0] for info, path in pairs}
+    return modes | {path: info.split(" ", 1)[0] for info, path in pairs}
 
 
 def split_regions(path: str, text: str) -> Iterator[str | Region]:

@@ -78,15 +78,14 @@ def plan_rebase(
     git: Git, old: Stack, onto: Version, commit: str, decisions: Decisions, scratch: Path
 ) -> Plan:
     """Work out the stack of `old` on the upstream commit of `onto`."""
-    base = git.tree_of(commit)
-    run = _Run(git, decisions, scratch, commit, base)
-    patches = git.read_commits([step.commit for step in old.steps])
+    upstream, *patches = git.read_commits([commit, *(step.commit for step in old.steps)])
+    run = _Run(git, decisions, scratch, commit, upstream.tree)
     parents = (old.tree, *(step.tree for step in old.steps))
     carried = [
         _carry(run, step, patch, parent)
         for step, patch, parent in zip(old.steps, patches, parents, strict=False)
     ]
-    new = Stack(onto, commit, base, tuple(run.steps))
+    new = Stack(onto, commit, upstream.tree, tuple(run.steps))
     plan = Plan(old, new, tuple(_weigh(run, carried)))
     check_accounts(old.steps, plan)
     return plan
