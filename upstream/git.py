@@ -21,7 +21,8 @@ from git import Repo
 
 from upstream import process
 from upstream.errors import CommandError, EnvironmentFault
-from upstream.git_settings import clean_environment, network_environment
+from upstream.git_settings import COMMITTER, clean_environment, network_environment
+from upstream.loose import commit_body, write_object
 
 NULL_ID = "0" * 40
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -240,10 +241,17 @@ class Git:
 
     def write_blob(self, content: bytes) -> str:
         """Store bytes and return the blob's id."""
-        return self.text("hash-object", "-w", "--stdin", stdin=content)
+        return write_object(self.directory, "blob", content)
 
     def write_commit(self, tree: str, parents: Sequence[str], author: Person, message: str) -> str:
         """Store a commit. The committer's date is the author's: same input, same id."""
+        who = f"{author.name} <{author.email}>"
+        body = commit_body(tree, parents, who, COMMITTER, author.date, message)
+        if body is not None:
+            return write_object(self.directory, "commit", body)
+        return self._commit_tree(tree, parents, author, message)
+
+    def _commit_tree(self, tree: str, parents: Sequence[str], author: Person, message: str) -> str:
         env = {
             "GIT_AUTHOR_NAME": author.name,
             "GIT_AUTHOR_EMAIL": author.email,
@@ -251,10 +259,8 @@ class Git:
             "GIT_COMMITTER_DATE": author.git_date,
         }
         options = [word for parent in parents for word in ("-p", parent)]
-        done = self.run(
-            "commit-tree", *options, tree, stdin=message.encode("utf-8", "surrogateescape"), env=env
-        )
-        return done.text.strip()
+        text = message.encode("utf-8", "surrogateescape")
+        return self.run("commit-tree", *options, tree, stdin=text, env=env).text.strip()
 
     def merge(self, ours: str, theirs: str) -> Merge:
         """Three-way merge of two commits in memory, base = their merge base."""
