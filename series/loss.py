@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from unidiff.patch import PatchSet
@@ -54,12 +54,16 @@ class Loss:
         ]
 
 
-def read_change(git: Git, old: str, new: str) -> Change:
-    """Read the diff between two commits or trees."""
-    text = git.diff(old, new).decode("utf-8", "surrogateescape")
+def read_changes(git: Git, pairs: Sequence[tuple[str, str]]) -> list[Change]:
+    """Read the diffs between pairs of tree ids."""
+    return [parse_change(diff) for diff in git.diff_trees(pairs)]
+
+
+def parse_change(diff: bytes) -> Change:
+    """What a diff adds and removes."""
     added, removed = Counter[str](), Counter[str]()
     starts: list[tuple[str, int]] = []
-    patch = PatchSet(text)
+    patch = PatchSet(diff.decode("utf-8", "surrogateescape"))
     for file in patch:
         for hunk in file:
             starts.append((file.path, hunk.source_start))

@@ -33,15 +33,16 @@ class Region:
 
 @dataclass(frozen=True)
 class Conflict:
-    """A merge that needs a person: `tree` holds the files with markers, `upstream_tree` the same
-    merge with upstream's side in every region, `key` is its content's name.
+    """A merge that needs a person.
 
-    The key is a hash of the three sides of every region (and, for paths without regions, of git's
-    remark), so that the same conflict has the same key on another day and machine.
+    `merged` is the tree as git merged it, `texts` the conflicted text files with lasting marker
+    labels, `modes` their modes. `key` is a hash of the three sides of every region (and, for paths
+    without regions, of git's remark): the same conflict has the same key on any day and machine.
     """
 
-    tree: str
-    upstream_tree: str
+    merged: str
+    texts: Mapping[str, str]
+    modes: Mapping[str, str]
     key: str
     stages: tuple[Stage, ...]
     regions: tuple[Region, ...]
@@ -51,13 +52,33 @@ class Conflict:
     def paths(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(stage.path for stage in self.stages))
 
+    def write_marked(self, git: Git, scratch: Path) -> str:
+        """The tree that holds the files with markers."""
+        return git.edit_tree(self.merged, self._entries(git, self.texts), scratch)
 
-def merge_patch(git: Git, patch: Commit, new_parent_tree: str, scratch: Path) -> str | Conflict:
+    def write_upstream(self, git: Git, scratch: Path, diff: bytes = b"") -> str:
+        """The tree with upstream's side in every region, and a diff applied to that strictly.
+
+        Raises CommandError when the diff does not apply.
+        """
+        sides = {path: take_upstream(text) for path, text in self.texts.items()}
+        return git.edit_tree(self.merged, self._entries(git, sides), scratch, diff)
+
+    def _entries(self, git: Git, texts: Mapping[str, str]) -> list[Stage]:
+        return [
+            Stage(
+                self.modes[path], git.write_blob(text.encode("utf-8", "surrogateescape")), 0, path
+            )
+            for path, text in texts.items()
+        ]
+
+
+def merge_patch(git: Git, patch: Commit, new_parent_tree: str) -> str | Conflict:
     """Carry a patch commit onto a tree: the new tree, or the conflict."""
     old_parent = patch.parents[0]
     ours = git.write_commit(new_parent_tree, (old_parent,), NOBODY, "new parent\n")
     merge = git.merge(ours, patch.id)
-    return merge.tree if merge.clean else _describe(git, merge, scratch)
+    return merge.tree if merge.clean else _describe(git, merge)
 
 
 def has_markers(content: bytes) -> bool:
@@ -65,16 +86,13 @@ def has_markers(content: bytes) -> bool:
     return re.search(rb"^(<{7} |\|{7} |>{7} )", content, re.M) is not None
 
 
-def _describe(git: Git, merge: Merge, scratch: Path) -> Conflict:
+def _describe(git: Git, merge: Merge) -> Conflict:
     texts = _read_marked(git, merge)
-    modes = _read_modes(git, merge.tree, list(texts))
-    marked = _with_texts(git, merge.tree, texts, modes, scratch)
-    upstream = {path: take_upstream(text) for path, text in texts.items()}
-    upstream_tree = _with_texts(git, merge.tree, upstream, modes, scratch)
+    modes = _read_modes(git, merge, list(texts))
     regions = tuple(r for path, text in texts.items() for r in find_regions(path, text))
     remarks = tuple(remark for remark in merge.remarks if remark.startswith("CONFLICT"))
     key = _key(regions, merge.stages, remarks)
-    return Conflict(marked, upstream_tree, key, merge.stages, regions, remarks)
+    return Conflict(merge.tree, texts, modes, key, merge.stages, regions, remarks)
 
 
 def _read_marked(git: Git, merge: Merge) -> dict[str, str]:
@@ -88,21 +106,16 @@ def _read_marked(git: Git, merge: Merge) -> dict[str, str]:
     return texts
 
 
-def _read_modes(git: Git, tree: str, paths: Sequence[str]) -> dict[str, str]:
+def _read_modes(git: Git, merge: Merge, paths: Sequence[str]) -> dict[str, str]:
     """The modes as merged: the patch's own would take back what upstream made executable."""
-    listed = git.run("ls-tree", "-r", "-z", "--full-tree", tree, "--", *paths).text if paths else ""
+    sides = {path: {s.mode for s in merge.stages if s.path == path} for path in paths}
+    modes = {path: next(iter(found)) for path, found in sides.items() if len(found) == 1}
+    rest = [path for path in paths if path not in modes]
+    if not rest:
+        return modes
+    listed = git.run("ls-tree", "-r", "-z", "--full-tree", merge.tree, "--", *rest).text
     pairs = (entry.split("\t", 1) for entry in listed.split("\0") if entry)
-    return {path: info.split(" ", 1)[0] for info, path in pairs}
-
-
-def _with_texts(
-    git: Git, tree: str, texts: Mapping[str, str], modes: Mapping[str, str], scratch: Path
-) -> str:
-    entries = [
-        Stage(modes[path], git.write_blob(text.encode("utf-8", "surrogateescape")), 0, path)
-        for path, text in texts.items()
-    ]
-    return git.edit_tree(tree, entries, scratch) if entries else tree
+    return modes | {path: info.split(" ", 1)[0] for info, path in pairs}
 
 
 def split_regions(path: str, text: str) -> Iterator[str | Region]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from series.merge import Conflict, has_markers
 from series.rebase import Outcome, Plan
 from series.resolutions import Resolution
 from upstream.errors import ConflictWaiting
-from upstream.git import Git, Stage
+from upstream.git import Git, Stage, open_worktree
 
 LOGGER = logging.getLogger("lab")
 SIDES = {1: "base", 2: "upstream", 3: "patch"}
@@ -58,6 +57,7 @@ def park_conflicts(git: Git, plan: Plan, folder: Path) -> list[Parked]:
     Worktrees of patches that conflict no more are retired.
     """
     found: list[Parked] = []
+    folder.mkdir(parents=True, exist_ok=True)
     parent = plan.new.commit
     for outcome in plan.outcomes:
         if outcome.step is not None:
@@ -115,7 +115,7 @@ def _list_undecided(git: Git, parked: Parked, tree: str) -> list[str]:
 
     Not every conflict has markers (modified here and deleted there, binary files).
     """
-    own = _worktree_git(git, parked.worktree)
+    own = _worktree_git(parked.worktree)
     unmerged = own.run("ls-files", "-z", "--unmerged").text.split("\0")
     still = {entry.split("\t", 1)[1] for entry in unmerged if entry}
     changed = git.run("diff-tree", "-r", "-z", "--name-only", parked.marker_tree, tree).text
@@ -128,7 +128,7 @@ def _still_marked(path: Path) -> bool:
 
 def _write_worktree(git: Git, parked: Parked) -> str:
     """The tree of a worktree: all its files, deletions too, through an index of our own."""
-    own = _worktree_git(git, parked.worktree)
+    own = _worktree_git(parked.worktree)
     index = parked.folder / "take.index"
     own.run("read-tree", parked.marker_tree, index=index)
     # *.orig: the copies that git mergetool leaves behind.
@@ -138,17 +138,14 @@ def _write_worktree(git: Git, parked: Parked) -> str:
     return tree
 
 
-def _worktree_git(git: Git, worktree: Path) -> Git:
-    """Git on the administrative folder that `git worktree add` made for a worktree."""
-    pointer = worktree / ".git"
-    text = pointer.read_text("utf-8").strip() if pointer.is_file() else ""
-    found = re.fullmatch(r"gitdir: (.+)", text)
-    if found is None:
+def _worktree_git(worktree: Path) -> Git:
+    own = open_worktree(worktree)
+    if own is None:
         raise ConflictWaiting(
             f"{worktree} is no worktree of ours any more",
             remedy=f"remove {worktree.parent}, then run the rebase again: it parks it anew",
         )
-    return Git(Path(found[1]))
+    return own
 
 
 def _park(
@@ -159,15 +156,15 @@ def _park(
         outcome.patch,
         conflict.key,
         place,
-        conflict.tree,
-        conflict.upstream_tree,
+        conflict.write_marked(git, folder),
+        conflict.write_upstream(git, folder),
         str(plan.old.version),
         str(plan.new.version),
         conflict.paths,
     )
     if (place / "parked.json").exists():
         known = _load(place / "parked.json")
-        if known.marker_tree == conflict.tree and known.exists:
+        if known.marker_tree == parked.marker_tree and known.exists:
             return parked
         retire_parked(git, known)
     shutil.rmtree(place, ignore_errors=True)
@@ -198,7 +195,7 @@ def _set_aside(git: Git, place: Path) -> None:
 def _fill(git: Git, parked: Parked, stages: tuple[Stage, ...], parent: str) -> None:
     parked.folder.mkdir(parents=True)
     git.run("worktree", "add", "--quiet", "--no-checkout", "--detach", str(parked.worktree), parent)
-    own = _worktree_git(git, parked.worktree)
+    own = _worktree_git(parked.worktree)
     own.run("read-tree", "--reset", "-u", parked.marker_tree, work_tree=parked.worktree)
     own.run(
         "update-index", "-z", "--index-info", stdin=_stage_lines(stages), work_tree=parked.worktree

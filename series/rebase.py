@@ -7,13 +7,13 @@ the best tree there is. Nothing here moves a ref or writes a file of the user's.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from series.decisions import Decisions
-from series.loss import Change, Loss, find_loss, read_change
+from series.loss import Change, Loss, find_loss, read_changes
 from series.merge import Conflict, merge_patch
 from series.model import Stack, Step
 from series.resolutions import replay
@@ -60,8 +60,8 @@ class Plan:
 
 @dataclass
 class _Run:
-    """The moving parts of one rebase: where the new stack stands, and the old one without what
-    is parked (None while nothing is)."""
+    """The moving parts of one rebase: where the new stack stands, the old one without what is
+    parked (None while nothing is), and each carried patch's trees before and after."""
 
     git: Git
     decisions: Decisions
@@ -70,6 +70,7 @@ class _Run:
     tree: str
     old_without: str | None = None
     steps: list[Step] = field(default_factory=list)
+    pairs: dict[str, tuple[tuple[str, str], tuple[str, str]]] = field(default_factory=dict)
     parked: list[str] = field(default_factory=list)
 
 
@@ -77,11 +78,15 @@ def plan_rebase(
     git: Git, old: Stack, onto: Version, commit: str, decisions: Decisions, scratch: Path
 ) -> Plan:
     """Work out the stack of `old` on the upstream commit of `onto`."""
-    run = _Run(git, decisions, scratch, commit, git.tree_of(commit))
-    patches = git.read_commits([step.commit for step in old.steps])
-    outcomes = [_carry(run, step, patch) for step, patch in zip(old.steps, patches, strict=True)]
-    new = Stack(onto, commit, git.tree_of(commit), tuple(run.steps))
-    plan = Plan(old, new, tuple(outcomes))
+    upstream, *patches = git.read_commits([commit, *(step.commit for step in old.steps)])
+    run = _Run(git, decisions, scratch, commit, upstream.tree)
+    parents = (old.tree, *(step.tree for step in old.steps))
+    carried = [
+        _carry(run, step, patch, parent)
+        for step, patch, parent in zip(old.steps, patches, parents, strict=False)
+    ]
+    new = Stack(onto, commit, upstream.tree, tuple(run.steps))
+    plan = Plan(old, new, tuple(_weigh(run, carried)))
     check_accounts(old.steps, plan)
     return plan
 
@@ -102,7 +107,7 @@ def check_accounts(inputs: Sequence[Step], plan: Plan) -> None:
         )
 
 
-def _carry(run: _Run, step: Step, patch: Commit) -> Outcome:
+def _carry(run: _Run, step: Step, patch: Commit, parent: str) -> Outcome:
     landed = run.decisions.landed.get(step.patch)
     if landed is not None:
         note = f"{landed.reference} in {landed.version}: {landed.evidence}"
@@ -110,19 +115,19 @@ def _carry(run: _Run, step: Step, patch: Commit) -> Outcome:
     dropped = run.decisions.dropped.get(step.patch)
     if dropped is not None:
         return Outcome(step.topic, step.patch, "dropped", "dropped", reason=dropped.reason)
-    merged = merge_patch(run.git, patch, run.tree, run.scratch)
+    merged = merge_patch(run.git, patch, run.tree)
     if isinstance(merged, Conflict):
-        return _resolve(run, step, patch, merged)
-    return _accept(run, step, patch, merged, "clean", None)
+        return _resolve(run, step, patch, parent, merged)
+    return _accept(run, step, patch, parent, merged, None)
 
 
-def _resolve(run: _Run, step: Step, patch: Commit, conflict: Conflict) -> Outcome:
+def _resolve(run: _Run, step: Step, patch: Commit, parent: str, conflict: Conflict) -> Outcome:
     known = run.decisions.resolutions.get((step.patch, conflict.key))
     tree = None if known is None else replay(run.git, conflict, known, run.scratch)
     if tree is not None:
-        return _accept(run, step, patch, tree, "replayed", conflict)
+        return _accept(run, step, patch, parent, tree, conflict)
     blocked = _needs_parked(run, patch)
-    _park(run, step, patch)
+    _park(run, step, parent)
     if blocked:
         reason = f"needs {', '.join(run.parked[:-1])}"
         return Outcome(step.topic, step.patch, "needs", "waiting", reason=reason)
@@ -131,30 +136,36 @@ def _resolve(run: _Run, step: Step, patch: Commit, conflict: Conflict) -> Outcom
 
 
 def _accept(
-    run: _Run, step: Step, patch: Commit, tree: str, status: Status, conflict: Conflict | None
+    run: _Run, step: Step, patch: Commit, parent: str, tree: str, conflict: Conflict | None
 ) -> Outcome:
     if tree == run.tree:
-        _park(run, step, patch)
-        return Outcome(
-            step.topic,
-            step.patch,
-            "empty",
-            "waiting",
-            conflict=conflict,
-            reason="upstream has all of it; record it with --landed",
-        )
+        _park(run, step, parent)
+        reason = "upstream has all of it; record it with --landed"
+        return Outcome(step.topic, step.patch, "empty", "waiting", None, conflict, reason=reason)
     commit = run.git.write_commit(tree, (run.parent,), patch.author, patch.message)
-    before = read_change(run.git, patch.parents[0], patch.id)
-    after = read_change(run.git, run.parent, commit)
-    loss = find_loss(before, after)
-    reason = run.decisions.reason_for(step.patch, loss) if loss else ""
     new = Step(step.topic, step.patch, commit, tree)
+    run.pairs[step.patch] = ((parent, step.tree), (run.tree, tree))
     run.parent, run.tree = commit, tree
     run.steps.append(new)
     _follow_without(run, patch)
-    fate: Fate = "waiting" if loss and not reason else _classify_fate(before, after)
-    shown = status if status == "replayed" else _classify_move(before, after)
-    return Outcome(step.topic, step.patch, shown, fate, new, conflict, loss, reason)
+    status: Status = "clean" if conflict is None else "replayed"
+    return Outcome(step.topic, step.patch, status, "waiting", new, conflict)
+
+
+def _weigh(run: _Run, outcomes: Sequence[Outcome]) -> Iterator[Outcome]:
+    """Compare every carried patch before and after: its fate, its move, its losses."""
+    pairs = [pair for before_and_after in run.pairs.values() for pair in before_and_after]
+    changes = iter(read_changes(run.git, pairs))
+    for outcome in outcomes:
+        if outcome.patch not in run.pairs:
+            yield outcome
+            continue
+        before, after = next(changes), next(changes)
+        loss = find_loss(before, after)
+        reason = run.decisions.reason_for(outcome.patch, loss) if loss else ""
+        fate: Fate = "waiting" if loss and not reason else _classify_fate(before, after)
+        status = outcome.status if outcome.conflict else _classify_move(before, after)
+        yield replace(outcome, status=status, fate=fate, loss=loss, reason=reason)
 
 
 def _classify_move(before: Change, after: Change) -> Status:
@@ -172,18 +183,18 @@ def _needs_parked(run: _Run, patch: Commit) -> bool:
     """Whether a patch fails on its own old base too once the parked ones are gone from it."""
     if run.old_without is None:
         return False
-    return isinstance(merge_patch(run.git, patch, run.old_without, run.scratch), Conflict)
+    return isinstance(merge_patch(run.git, patch, run.old_without), Conflict)
 
 
-def _park(run: _Run, step: Step, patch: Commit) -> None:
+def _park(run: _Run, step: Step, parent: str) -> None:
     run.parked.append(step.patch)
     if run.old_without is None:
-        run.old_without = run.git.tree_of(patch.parents[0])
+        run.old_without = parent
 
 
 def _follow_without(run: _Run, patch: Commit) -> None:
     if run.old_without is None:
         return
-    merged = merge_patch(run.git, patch, run.old_without, run.scratch)
+    merged = merge_patch(run.git, patch, run.old_without)
     if not isinstance(merged, Conflict):
         run.old_without = merged

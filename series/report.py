@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 
 from series.cause import Cause
 from series.model import Stack
@@ -25,6 +26,7 @@ WORDS = {
     "dropped": "dropped",
 }
 MOST_LINES = 12
+COLUMNS = 118
 
 
 @dataclass(frozen=True)
@@ -56,14 +58,18 @@ def format_plan(findings: Findings) -> str:
     plan = findings.plan
     width = max((len(o.patch) for o in plan.outcomes), default=5)
     lines = [f"{plan.old.version} -> {plan.new.version}, {len(plan.outcomes)} patches"]
-    lines += [
-        f"  {o.patch:{width}}  {WORDS[o.status]:22}  {o.fate:8} {o.reason}".rstrip()
-        for o in plan.outcomes
-    ]
+    lines += [_format_row(outcome, width) for outcome in plan.outcomes]
     lines.append(format_counts(plan))
     for outcome in plan.waiting:
         lines += ["", *explain_waiting(outcome, findings)]
     return "\n".join(lines)
+
+
+def _format_row(outcome: Outcome, width: int) -> str:
+    """One line that fits a terminal; the whole reason is in --json and in the series' files."""
+    head = f"  {outcome.patch:{width}}  {WORDS[outcome.status]:22}  {outcome.fate:8}"
+    room = max(COLUMNS - len(head) - 1, 30)
+    return f"{head} {shorten(outcome.reason, room, placeholder=' ...')}".rstrip()
 
 
 def format_counts(plan: Plan) -> str:

@@ -75,9 +75,7 @@ def load_resolutions(directories: Iterable[Path]) -> dict[tuple[str, str], Resol
 
 def replay(git: Git, conflict: Conflict, resolution: Resolution, scratch: Path) -> str | None:
     """The resolved tree, or None when the resolution no longer fits around the conflict."""
-    if not resolution.diff:
-        return conflict.upstream_tree
     try:
-        return git.apply_to_tree(conflict.upstream_tree, resolution.diff, scratch)
+        return conflict.write_upstream(git, scratch, resolution.diff)
     except CommandError:
         return None

@@ -57,7 +57,7 @@ def apply_series(git: Git, series: Series, version: Version, commit: str, scratc
 
 def _apply(git: Git, mail: Mail, tree: str, version: Version, scratch: Path) -> str:
     try:
-        new = git.apply_to_tree(tree, mail.diff, scratch)
+        new = git.edit_tree(tree, (), scratch, mail.diff)
     except CommandError as error:
         if not blames_input(error):
             raise

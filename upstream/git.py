@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO
@@ -20,11 +21,14 @@ from git import Repo
 
 from upstream import process
 from upstream.errors import CommandError, EnvironmentFault
-from upstream.git_settings import clean_environment, network_environment
+from upstream.git_settings import COMMITTER, clean_environment, network_environment
+from upstream.loose import commit_body, write_object
 
 NULL_ID = "0" * 40
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 MINIMUM = (2, 38)
+_APPLY = ("apply", "--cached", "--whitespace=nowarn", "-p1")
+_DIFF = ("diff-tree", "-p", "-r", "-M", "--full-index", "--no-ext-diff", "--no-textconv")
 _RAW_DATE = re.compile(r"\d+ [+-]\d{4}")
 # Upstream's own .gitattributes must not rewrite line ends of what we import.
 IMPORT_ATTRIBUTES = "* -text -filter -ident -working-tree-encoding\n"
@@ -67,6 +71,12 @@ class Stage:
     id: str
     stage: int
     path: str
+
+    @property
+    def index_line(self) -> bytes:
+        """The line for `update-index -z --index-info`."""
+        line = f"{self.mode} {self.id} {self.stage}\t{self.path}\0"
+        return line.encode("utf-8", "surrogateescape")
 
 
 @dataclass(frozen=True)
@@ -212,28 +222,36 @@ class Git:
 
     def diff(self, old: str, new: str, *options: str) -> bytes:
         """The diff between two trees or commits as git prints it."""
-        return self.run(
-            "diff-tree",
-            "-p",
-            "-r",
-            "-M",
-            "--full-index",
-            "--no-ext-diff",
-            "--no-textconv",
-            "--no-color",
-            *options,
-            old,
-            new,
-        ).stdout
+        return self.run(*_DIFF, "--no-color", *options, old, new).stdout
+
+    def diff_trees(self, pairs: Sequence[tuple[str, str]]) -> list[bytes]:
+        """The diffs between pairs of tree ids, all from one process."""
+        asked = [f"{old} {new}\n".encode() for old, new in pairs]
+        done = self.run(*_DIFF, "--no-color", "--stdin", stdin=b"".join(asked))
+        found, rest = [], done.stdout
+        for line, following in zip_longest(asked, asked[1:], fillvalue=b""):
+            rest = rest.removeprefix(line)
+            end = rest.find(b"\n" + following) + 1 if following else len(rest)
+            end = 0 if following and rest.startswith(following) else end
+            found.append(rest[:end])
+            rest = rest[end:]
+        return found
 
     # -- writing objects ----------------------------------------------------------------------
 
     def write_blob(self, content: bytes) -> str:
         """Store bytes and return the blob's id."""
-        return self.text("hash-object", "-w", "--stdin", stdin=content)
+        return write_object(self.directory, "blob", content)
 
     def write_commit(self, tree: str, parents: Sequence[str], author: Person, message: str) -> str:
         """Store a commit. The committer's date is the author's: same input, same id."""
+        who = f"{author.name} <{author.email}>"
+        body = commit_body(tree, parents, who, COMMITTER, author.date, message)
+        if body is not None:
+            return write_object(self.directory, "commit", body)
+        return self._commit_tree(tree, parents, author, message)
+
+    def _commit_tree(self, tree: str, parents: Sequence[str], author: Person, message: str) -> str:
         env = {
             "GIT_AUTHOR_NAME": author.name,
             "GIT_AUTHOR_EMAIL": author.email,
@@ -241,10 +259,8 @@ class Git:
             "GIT_COMMITTER_DATE": author.git_date,
         }
         options = [word for parent in parents for word in ("-p", parent)]
-        done = self.run(
-            "commit-tree", *options, tree, stdin=message.encode("utf-8", "surrogateescape"), env=env
-        )
-        return done.text.strip()
+        text = message.encode("utf-8", "surrogateescape")
+        return self.run("commit-tree", *options, tree, stdin=text, env=env).text.strip()
 
     def merge(self, ours: str, theirs: str) -> Merge:
         """Three-way merge of two commits in memory, base = their merge base."""
@@ -260,32 +276,23 @@ class Git:
         )
         return _parse_merge(done.stdout)
 
-    def apply_to_tree(self, tree: str, diff: bytes, scratch: Path) -> str:
-        """Apply a diff strictly (no fuzz, no partial apply) to a tree and return the new tree."""
-        index = scratch / "apply.index"
-        index.unlink(missing_ok=True)
-        self.run("read-tree", tree, index=index)
-        try:
-            self.run(
-                "apply", "--cached", "--whitespace=nowarn", "-p1", "-", stdin=diff, index=index
-            )
-            return self.run("write-tree", index=index).text.strip()
-        finally:
-            index.unlink(missing_ok=True)
-
-    def edit_tree(self, tree: str, entries: Sequence[Stage], scratch: Path) -> str:
-        """Replace paths of a tree; stage 0 writes the blob, id NULL_ID removes the path."""
+    def edit_tree(
+        self, tree: str, entries: Sequence[Stage], scratch: Path, diff: bytes = b""
+    ) -> str:
+        """Replace paths of a tree (id NULL_ID removes one), then apply a diff strictly: no fuzz,
+        no partial apply. Returns the new tree; raises CommandError when the diff does not apply."""
         index = scratch / "edit.index"
         index.unlink(missing_ok=True)
         self.run("read-tree", tree, index=index)
-        lines = [
-            f"{e.mode} {e.id} {e.stage}\t{e.path}".encode("utf-8", "surrogateescape")
-            for e in entries
-        ]
-        self.run("update-index", "-z", "--index-info", stdin=b"\0".join(lines) + b"\0", index=index)
-        new = self.run("write-tree", index=index).text.strip()
-        index.unlink(missing_ok=True)
-        return new
+        try:
+            if entries:
+                lines = b"".join(entry.index_line for entry in entries)
+                self.run("update-index", "-z", "--index-info", stdin=lines, index=index)
+            if diff:
+                self.run(*_APPLY, "-", stdin=diff, index=index)
+            return self.run("write-tree", index=index).text.strip()
+        finally:
+            index.unlink(missing_ok=True)
 
     # -- refs and working trees ---------------------------------------------------------------
 
@@ -332,6 +339,14 @@ class Git:
         )
         pairs = (line.split("\t", 1) for line in done.text.splitlines() if "\t" in line)
         return {ref: commit for commit, ref in pairs}
+
+
+def open_worktree(worktree: Path) -> Git | None:
+    """Git on the administrative folder of a linked worktree; None where there is none."""
+    pointer = worktree / ".git"
+    text = pointer.read_text("utf-8").strip() if pointer.is_file() else ""
+    found = re.fullmatch(r"gitdir: (.+)", text)
+    return Git(Path(found[1])) if found else None
 
 
 def _from_gitpython(repo: Repo, name: str) -> Commit:

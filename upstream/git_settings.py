@@ -6,6 +6,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+NAME, EMAIL = "llama-series-lab", "lab@localhost"
+COMMITTER = f"{NAME} <{EMAIL}>"
+
 # Nothing of the user's or the machine's configuration may change what a merge or a diff says.
 SETTINGS = (
     "core.autocrlf=false",
@@ -62,8 +65,8 @@ def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
         "GIT_ASKPASS": "true",
         "GIT_EDITOR": "true",
         "LC_ALL": "C",
-        "GIT_COMMITTER_NAME": "llama-series-lab",
-        "GIT_COMMITTER_EMAIL": "lab@localhost",
+        "GIT_COMMITTER_NAME": NAME,
+        "GIT_COMMITTER_EMAIL": EMAIL,
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_NO_REPLACE_OBJECTS": "1",
     }

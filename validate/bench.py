@@ -124,6 +124,7 @@ def measure_import(lab: Lab, args: argparse.Namespace) -> list[Figure]:
 
 
 IMPORT = """
+import resource
 from upstream.lab import open_lab
 from upstream.provider import open_upstream
 from upstream.version import parse_version

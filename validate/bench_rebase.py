@@ -18,10 +18,8 @@ from series.manifest import load_series
 from series.model import Series, Stack
 from series.rebase import Plan, plan_rebase
 from series.stack import apply_series, scratch_folder
-from upstream import process
 from upstream.errors import InvalidMeasurement
-from upstream.git import Git
-from upstream.git_settings import clean_environment
+from upstream.git import Git, open_worktree
 from upstream.lab import Lab
 from upstream.provider import Upstream
 from upstream.version import Version
@@ -110,5 +108,6 @@ def _run_git(race: Race) -> float:
 
 
 def _in_checkout(race: Race, *args: str) -> str:
-    done = process.run(("git", *args), cwd=race.checkout, env=clean_environment())
-    return done.text.strip()
+    own = open_worktree(race.checkout)
+    assert own is not None, race.checkout
+    return own.run(*args, work_tree=race.checkout).text.strip()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from series.decisions import Decisions, load_acknowledged
-from series.loss import Change, Loss, find_loss, read_change
+from series.loss import Change, Loss, find_loss, read_changes
 from series.resolutions import Resolution
 from tests.series.conftest import MakeLab
 from tests.series.lab import Lab
@@ -138,7 +138,11 @@ def test_odd_lines_are_read_whole(own_upstream: Miniature) -> None:
     }  # fmt: skip
     after = {**before, "a b.c": "y\n", b"n\xff.c": "y\n", "bin": b"\0\2", "odd.txt": "z\n"}
     old, new = own_upstream.release("b1", before), own_upstream.release("b2", after)
-    change = read_change(Git(own_upstream.path), old, new)
+    git = Git(own_upstream.path)
+    trees = git.tree_of(old), git.tree_of(new)
+    change, back, none, again = read_changes(git, (trees, trees[::-1], (trees[0], trees[0]), trees))
+    assert (back.added, back.removed) == (change.removed, change.added)
+    assert (none.added, none.paths, again) == (Counter(), (), change)
     assert change.removed == Counter([*ODD.split("\n")[:-1], "x", "x"])
     assert change.added == Counter(["y", "y", "z"])
     assert len(change.paths) == 4

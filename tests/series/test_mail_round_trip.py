@@ -110,7 +110,7 @@ def import_mail(git: Git, path: Path, scratch: Path) -> str:
     mail = read_mail(git, path, scratch)
     base = git.resolve("b1^0")
     assert base is not None
-    tree = git.apply_to_tree(git.tree_of(base), mail.diff, scratch)
+    tree = git.edit_tree(git.tree_of(base), (), scratch, mail.diff)
     return git.write_commit(tree, (base,), mail.author, mail.message)
 
 

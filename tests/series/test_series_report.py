@@ -22,7 +22,7 @@ from upstream.version import Version
 AGAIN = "nox -s rebase -- --onto b200"
 STEP = Step("t", "p.patch", "1" * 40, "2" * 40)
 CONFLICT = Conflict(
-    "3" * 40, "4" * 40, "k" * 16, (Stage("100644", "5" * 40, 2, "a.c"),),
+    "3" * 40, {}, {}, "k" * 16, (Stage("100644", "5" * 40, 2, "a.c"),),
     (Region("a.c", "up", "old", "new"),), (),
 )  # fmt: skip
 
