@@ -95,6 +95,7 @@ def judge(bench: Bench, step: StepBinaries, parent: StepBinaries) -> tuple[Judge
     return measure_speed(bench, Pairing("step", "base", step, parent), bench.budget).cells
 
 
+@pytest.mark.measures
 def test_a_build_against_its_own_copy_is_neither_slower_nor_faster(
     bench: Bench, lab: Lab, builds: dict[str, StepBinaries]
 ) -> None:
@@ -104,12 +105,14 @@ def test_a_build_against_its_own_copy_is_neither_slower_nor_faster(
     assert all(one.quads >= QUICK.looks[0] for one in judged), judged
 
 
+@pytest.mark.measures
 def test_a_slow_down_of_20_percent_is_slower(bench: Bench, builds: dict[str, StepBinaries]) -> None:
     judged = judge(bench, builds["slow-20.patch"], builds["base"])
     assert {one.verdict for one in judged} == {Speed.SLOWER}, judged
     assert all("instructions" in one.reason for one in judged)
 
 
+@pytest.mark.measures
 def test_a_slow_down_of_10_percent_is_slower(bench: Bench, builds: dict[str, StepBinaries]) -> None:
     judged = judge(bench, builds["slow-10.patch"], builds["base"])
     assert Speed.SLOWER in {one.verdict for one in judged}, judged
