@@ -102,7 +102,7 @@ def test_pytest_gets_the_arguments_after_ours(nox: Nox, checkout: Path, tmp_path
     run(*nox, "-s", "tests", "e2e", "--", "-k", "mail", cwd=checkout, env=env)
     tests, e2e = read_calls(tmp_path / "calls")
     assert tests[:3] == ["pytest", "-m", "not e2e"]
-    assert e2e == ["pytest", "-m", "e2e", "-k", "mail"]
+    assert e2e == ["pytest", "-m", "e2e and not measures", "-k", "mail"]
 
 
 def test_lint_runs_all_three_checks(nox: Nox, checkout: Path, tmp_path: Path) -> None:
