@@ -39,7 +39,7 @@ def build_parser() -> argparse.ArgumentParser:
         action="append",
         metavar="GROUP",
         help=f"one of {', '.join(sorted(GROUPS))}; may be repeated "
-        "(default: all but build, which takes half an hour)",
+        "(default: all but build, which takes a quarter of an hour)",
     )
     parser.add_argument("--write", action="store_true", help="keep the figures in docs/")
     parser.set_defaults(run=run)

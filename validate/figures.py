@@ -48,7 +48,7 @@ def describe_machine() -> str:
     model = models[0] if models else platform.processor() or "unknown processor"
     git = ".".join(map(str, git_version()))
     return (
-        f"{os.cpu_count()} x {model}, {platform.system()} {platform.release()}, "
+        f"{os.cpu_count()} x {model}, {platform.system()} {platform.release().split('-')[0]}, "
         f"Python {platform.python_version()}, git {git}"
     )
 
