@@ -18,6 +18,7 @@ from upstream.provider import open_upstream
 from upstream.version import Version
 from validate.bench_build import bench_build
 from validate.bench_rebase import bench_rebase
+from validate.bench_speed import bench_speed
 from validate.bench_statistics import list_figures, simulate_models
 from validate.figures import Figure, format_figures, store_figures
 from validate.method_figure import store_simulation
@@ -39,7 +40,21 @@ def build_parser() -> argparse.ArgumentParser:
         action="append",
         metavar="GROUP",
         help=f"one of {', '.join(sorted(GROUPS))}; may be repeated "
-        "(default: all but build, which takes a quarter of an hour)",
+        "(default: the quick ones; build takes a quarter of an hour, speed hours)",
+    )
+    parser.add_argument(
+        "--runs",
+        type=int,
+        default=20,
+        metavar="N",
+        help="of group speed: A/A runs (20)",
+    )
+    parser.add_argument(
+        "--planted",
+        type=int,
+        default=10,
+        metavar="N",
+        help="of group speed: runs for each planted slow-down (10)",
     )
     parser.add_argument("--write", action="store_true", help="keep the figures in docs/")
     parser.set_defaults(run=run)
@@ -49,7 +64,7 @@ def build_parser() -> argparse.ArgumentParser:
 def run(args: argparse.Namespace) -> int:
     """Measure the chosen groups; exit 1 when a figure misses its bound."""
     lab = open_lab()
-    chosen = args.only or [name for name in sorted(GROUPS) if name != "build"]
+    chosen = args.only or [name for name in sorted(GROUPS) if name not in SLOW]
     figures = [figure for name in chosen for figure in GROUPS[name](lab, args)]
     if args.write:
         store_figures(DOCUMENT, figures)
@@ -152,8 +167,10 @@ GROUPS: dict[str, Callable[[Lab, argparse.Namespace], list[Figure]]] = {
     "import": measure_import,
     "noop": measure_nothing_to_do,
     "rebase": measure_rebase,
+    "speed": bench_speed,
     "statistics": measure_statistics,
 }
+SLOW = ("build", "speed")
 
 
 if __name__ == "__main__":

@@ -15,16 +15,16 @@ from pathlib import Path
 import pytest
 
 from series.manifest import load_series
-from series.model import Stack, Step
 from series.stack import load_stack
 from upstream.errors import InvalidMeasurement
-from upstream.git import Git, Person, Stage
+from upstream.git import Git
 from upstream.lab import Lab, open_lab
 from validate.artifacts import StepBinaries
 from validate.build import Builder, build_stack
 from validate.cells import Judged, Speed
 from validate.guards import Placement
 from validate.models import open_model, provide_model
+from validate.planted import plant_slow_down
 from validate.profiles import FULL, QUICK
 from validate.recipe import llama_recipe
 from validate.room import Room
@@ -35,16 +35,6 @@ from validate.toolchain import find_toolchain
 
 pytestmark = pytest.mark.e2e
 ROOT = Path(__file__).parent.parent.parent
-CONTEXT = "src/llama-context.cpp"
-LINE = "    auto status = ggml_backend_sched_graph_compute_async(sched.get(), gf);\n"
-# The hot loop of every token: as long again as a share of what the graph took.
-SLOW = (
-    "    const int64_t lab_start = ggml_time_us();\n"
-    f"{LINE}"
-    "    const int64_t lab_end = ggml_time_us();\n"
-    "    while (ggml_time_us() - lab_end < (lab_end - lab_start) * %d / 100) {}\n"
-)
-WRITER = Person("Ada", "ada@example.org", "1700000000 +0000")
 PERCENTS = (10, 20)
 
 
@@ -62,20 +52,10 @@ def builds(lab: Lab) -> dict[str, StepBinaries]:
     git = Git(lab.repository)
     stack = load_stack(git, series)
     assert stack is not None
-    steps = tuple(plant(git, lab, stack, percent) for percent in PERCENTS)
+    steps = tuple(plant_slow_down(git, lab, stack, percent) for percent in PERCENTS)
     builder = Builder(lab, git, llama_recipe(stack.version), find_toolchain(), jobs=2)
     built = build_stack(builder, replace(stack, steps=steps))
     return {build.name: build.binaries for build in built if build.binaries is not None}
-
-
-def plant(git: Git, lab: Lab, stack: Stack, percent: int) -> Step:
-    text = git.read_blob(f"{stack.commit}:{CONTEXT}")
-    assert text is not None
-    assert text.count(LINE.encode()) == 1
-    blob = git.write_blob(text.replace(LINE.encode(), (SLOW % percent).encode()))
-    tree = git.edit_tree(stack.tree, [Stage("100644", blob, 0, CONTEXT)], lab.scratch)
-    commit = git.write_commit(tree, (stack.commit,), WRITER, f"slower by {percent} %")
-    return Step("planted", f"slow-{percent}.patch", commit, tree)
 
 
 @pytest.fixture
