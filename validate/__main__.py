@@ -6,7 +6,6 @@ import argparse
 import hashlib
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from series.manifest import load_series
@@ -22,13 +21,14 @@ from upstream.edge import (
 from upstream.errors import ExitCode, UsageError
 from upstream.git import Git, require_git
 from upstream.lab import Lab, hold_lock, open_lab
-from validate.build import Builder, StepBuild, build_stack
+from validate.build import Builder, build_stack
 from validate.checks import Validation, validate_stack
 from validate.corpus import open_corpus
 from validate.fingerprint import describe_run
 from validate.guards import NO_DEVICE, Placement
 from validate.html_report import write_report
 from validate.ledger.check import LedgerBook, met_versions
+from validate.markdown_tables import format_all
 from validate.models import open_model, provide_model
 from validate.profiles import NONE, PROFILES, Profile, find_profile
 from validate.recipe import llama_recipe
@@ -39,7 +39,6 @@ from validate.report import (
     tabulate_verdicts,
 )
 from validate.report_build import Findings, make_report
-from validate.report_model import Comparison
 from validate.room import Room
 from validate.sample_store import open_samples
 from validate.shader_root import SUITES, find_root, make_root
@@ -53,7 +52,7 @@ from validate.speed_stack import (
     require_measurable,
 )
 from validate.toolchain import find_toolchain
-from validate.verdict import StepVerdict, exit_code
+from validate.verdict import exit_code
 
 
 def main() -> None:
@@ -169,16 +168,17 @@ def run_checks(args: argparse.Namespace) -> int:
     book = LedgerBook(lab, builder.git, series, stack, met_versions(builder.git, series, stack))
     root = args.root or find_root(lab)
     steps = validate_stack(Validation(room, series, source, root, book, open_corpus()), builds)
-    speeds: list[Comparison] = []
+    found = Findings(steps, builds)
     if profile:
-        steps, speeds = measure(args, profile, room, builder, builds, steps)
-    code = exit_code(steps, strict=args.strict)
+        found = measure(args, profile, room, builder, found)
+    code = exit_code(found.steps, strict=args.strict)
     if args.json:
-        write_json({"upstream": str(stack.version), "steps": document_verdicts(steps, speeds)})
+        document = document_verdicts(found.steps, found.speeds)
+        write_json({"upstream": str(stack.version), "steps": document})
     else:
-        write_text(tabulate_verdicts(steps, speeds))
+        write_text(tabulate_verdicts(found.steps, found.speeds))
     header = describe_run(builder, stack, room)
-    report = make_report(header, series, Findings(steps, builds, speeds))
+    report = make_report(header, series, found)
     path = write_report(report, (args.report or lab.root / "report" / "index.html").absolute())
     write_message(f"report: {path}")
     return code
@@ -189,11 +189,10 @@ def measure(
     profile: Profile,
     room: Room,
     builder: Builder,
-    builds: Sequence[StepBuild],
-    steps: Sequence[StepVerdict],
-) -> tuple[list[StepVerdict], list[Comparison]]:
-    """The verdicts with the speed's, and the comparisons for the report."""
-    pairings = list_pairings(builds)
+    found: Findings,
+) -> Findings:
+    """What was found with the speed's verdicts, its comparisons and tables for a pull request."""
+    pairings = list_pairings(found.builds)
     with hold_lock(room.lab, "validate"), open_samples(room.lab) as store:
         bench = Bench(
             room=room,
@@ -207,7 +206,10 @@ def measure(
             ops_parameters=args.ops_parameters,
         )
         measured = measure_stack(bench, pairings)
-    return add_speed(steps, pairings, measured), compare_stack(pairings, measured)
+    speeds = compare_stack(pairings, measured)
+    text = format_all(speeds, {name: each.samples for name, each in measured.items()})
+    steps = add_speed(found.steps, pairings, measured)
+    return Findings(steps, found.builds, speeds, pr_text=text)
 
 
 def run_samples(args: argparse.Namespace) -> int:

@@ -74,10 +74,11 @@ class Pairing:
 
 @dataclass(frozen=True)
 class Measured:
-    """The cells of a pairing; `cached`: nothing had to be run."""
+    """The cells of a pairing; `cached`: nothing had to be run; `samples` of the first run."""
 
     cells: tuple[Judged, ...]
     cached: bool
+    samples: tuple[Sample, ...] = ()
 
 
 def measure_speed(bench: Bench, pairing: Pairing, seconds: float) -> Measured:
@@ -96,7 +97,8 @@ def measure_speed(bench: Bench, pairing: Pairing, seconds: float) -> Measured:
     first = [one for job in jobs for one in contest.run(job, plan, 1, _compare(bench, job))]
     corrected = correct(first, ALPHA)
     final = [one for job in jobs for one in _confirm(contest, job, again, corrected)]
-    return Measured((*settled, *(contest.explain(one) for one in final)), contest.cached)
+    cells = (*settled, *(contest.explain(one) for one in final))
+    return Measured(cells, contest.cached, tuple(contest.samples))
 
 
 def has_work(bench: Bench, pairing: Pairing) -> bool:
@@ -222,6 +224,7 @@ class _Contest:
         self.bench = bench
         self.pairing = pairing
         self.cached = True
+        self.samples: list[Sample] = []
         self._twin: StepBinaries | None = None
 
     def run(self, job: Job, plan: Plan, run: int, measure: Measure) -> list[Judged]:
@@ -230,8 +233,17 @@ class _Contest:
         An INVALID session is set aside: the next run begins anew. One that ran out of time stays
         open: a run with more time for it goes on (at the cost of one more look).
         """
+        session = self.bench.store.open_session(self._key(job, run))
+        judged = self._settle(job, plan, run, session, measure)
+        if run == 1:
+            stored = self.bench.store.samples(session)
+            self.samples += [each.sample for each in stored if each.track == "step"]
+        return judged
+
+    def _settle(
+        self, job: Job, plan: Plan, run: int, session: int, measure: Measure
+    ) -> list[Judged]:
         store = self.bench.store
-        session = store.open_session(self._key(job, run))
         if (found := store.verdicts(session)) is not None:
             return found
         try:

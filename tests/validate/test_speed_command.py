@@ -72,6 +72,8 @@ def test_a_slower_step_ends_with_1_and_its_samples_can_be_had(lab: Lab, director
     rows = run("samples").stdout.splitlines()
     assert len(rows) == len(read_samples(lab))
     assert json.loads(rows[0])["key"]["model"] == SMOLLM2.sha256
+    page = (lab.root / "report" / "index.html").read_text()
+    assert "0001-slower against base:" in page  # the table for a pull request
 
 
 def test_without_a_profile_no_speed_is_measured(lab: Lab, directory: Path) -> None:
