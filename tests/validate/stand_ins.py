@@ -106,8 +106,8 @@ const char * offloaded();
 const char * extra();
 static void row(int p, int n, const char * dev, const char * ngl, const char * t) {
     long long ns = (long long) ((p + n) / speed() * 1e9);
-    std::printf("{\"build_commit\": \"lab\", \"cpu_info\": \"a stand-in\", \"backends\": \"CPU\", ");
-    std::printf("\"model_type\": \"a stand-in\", \"model_size\": 1048576, ");
+    std::printf("{\"build_commit\": \"lab\", \"cpu_info\": \"a stand-in\", ");
+    std::printf("\"backends\": \"CPU\", \"model_type\": \"a stand-in\", \"model_size\": 1048576, ");
     std::printf("\"model_n_params\": 1000000, ");
     std::printf("\"gpu_info\": \"%s\", \"n_batch\": 2048, \"n_ubatch\": 512, ", gpu());
     std::printf("\"n_threads\": %s, \"type_k\": \"f16\", ", t);
