@@ -9,7 +9,7 @@ from dataclasses import replace
 from series import commands
 from series.commands import Bench, open_bench
 from series.decisions import Decisions
-from series.manifest import load_series
+from series.manifest import digest_series, load_series
 from series.report import (
     Findings,
     format_plan,
@@ -88,7 +88,7 @@ def rebase(bench: Bench, args: argparse.Namespace) -> int:
     """Decide, plan, report; move refs (and with --write, files) only when nothing waits."""
     onto = bench.upstream.resolve(args.onto)
     start = parse_version(args.start) if args.start else bench.series.base
-    digest = commands.read_digest(bench.series)
+    digest = digest_series(bench.series)
     taken = take_decisions(bench, args, start, onto)
     done = commands.find_nothing_to_do(bench, onto, args.write) if not args.start else None
     if done is not None and not args.dry_run:

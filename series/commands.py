@@ -12,7 +12,7 @@ from pathlib import Path
 
 from series.cause import find_causes
 from series.decisions import Acknowledged, Decisions, Pending, gather_decisions
-from series.manifest import digest_series, load_series
+from series.manifest import load_series
 from series.model import Dropped, Landed, Series, Stack
 from series.park import forget_parked, list_parked, park_conflicts, remove_parked, take_resolution
 from series.rebase import Plan, plan_rebase
@@ -205,8 +205,3 @@ def abort_rebase(bench: Bench) -> None:
     """Forget parked conflicts and every decision of this rebase."""
     forget_parked(bench.git, bench.parked)
     bench.pending.clear()
-
-
-def read_digest(series: Series) -> str:
-    """The digest of the series as it is on disk now."""
-    return digest_series(series)

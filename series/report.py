@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
@@ -165,8 +165,3 @@ def format_stack(stack: Stack, where: str) -> str:
     lines = [f"stack of {len(stack.steps)} patches on {stack.version}{where}"]
     lines += [f"  {s.patch:{width}}  {s.topic:20}  tree {s.tree[:12]}" for s in stack.steps]
     return "\n".join(lines)
-
-
-def join_names(names: Sequence[str]) -> str:
-    """Names for a sentence."""
-    return ", ".join(names) if names else "none"

@@ -20,7 +20,7 @@ from typing import IO
 from git import Repo
 
 from upstream import process
-from upstream.errors import CommandError, EnvironmentFault
+from upstream.errors import EnvironmentFault
 from upstream.git_settings import COMMITTER, clean_environment, network_environment
 from upstream.loose import commit_body, write_object
 
@@ -385,8 +385,3 @@ def _parse_remarks(fields: Sequence[str]) -> Iterator[str]:
         if kind != "Auto-merging":
             yield text.strip()
         at += 2
-
-
-def is_command_error(error: Exception, *words: str) -> bool:
-    """Whether a failed git command said one of the words on stderr."""
-    return isinstance(error, CommandError) and any(w in error.failure.stderr_tail for w in words)
