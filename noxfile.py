@@ -67,6 +67,30 @@ def validate(session: nox.Session) -> None:
 
 
 @nox.session
+def drift(session: nox.Session) -> None:
+    """Show how every patch stands against every known upstream version (--json)."""
+    run_module(session, "validate.drift", *session.posargs)
+
+
+@nox.session
+def retire(session: nox.Session) -> None:
+    """Show the signs that upstream has a patch, and write the [[landed]] record (PATCH)."""
+    run_module(session, "validate.landing", *session.posargs)
+
+
+@nox.session
+def export(session: nox.Session) -> None:
+    """Make PR-ready local branches, one a topic, with evidence; nothing is pushed."""
+    run_module(session, "validate.export", *session.posargs)
+
+
+@nox.session(name="import")
+def import_(session: nox.Session) -> None:
+    """Make a topic of a directory of patches, an mbox, a git range or a quilt series (SOURCE)."""
+    run_module(session, "series.importing", *session.posargs)
+
+
+@nox.session
 def status(session: nox.Session) -> None:
     """Say what the stack is and where it stands (--json)."""
     run_module(session, "series", "status", *session.posargs)
