@@ -105,7 +105,6 @@ def extend_manifest(series: Series, topic: Topic) -> str:
     document = tomlkit.parse(path.read_text("utf-8")) if path.exists() else tomlkit.document()
     if "base" not in document:
         document.add("base", tomlkit.item(str(series.base)))
-        document.add(tomlkit.nl())
     if not isinstance(document.get("topic", tomlkit.aot()), AoT):
         raise UsageError(f"{path}: topics must be tables", remedy="write each as [[topic]]")
     table = tomlkit.table()
