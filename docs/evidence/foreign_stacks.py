@@ -19,7 +19,7 @@ STACKS = (
     ("node-llama-cpp", "3.22.1", "llama/patches", "v0.5.0", 1),
     ("@fugood/llama.node", "1.7.15", "scripts", "b10257", 3),
     ("llama.rn", "0.12.9", "cpp", "b10256", 0),
-    ("cui-llama.rn", "1.12.2", "cpp", "(not said)", 0),
+    ("cui-llama.rn", "1.12.2", "cpp", "b10375", 0),
 )
 
 

@@ -258,3 +258,36 @@ def test_a_patch_that_changes_nothing_is_no_patch_of_that_version(
     done = take(folder, "--base", "b200", "--topic", "taken")
     assert done.code == 5
     assert "0 of 1" in done.out
+
+
+def test_a_file_of_several_mails_and_a_cover_letter(
+    lab: Lab, take: Import, upstream: Miniature, tmp_path: Path
+) -> None:
+    first, second = upstream.patches("b200", STEADY, CLASH).values()
+    cover = first[: first.index(b"---\n")].replace(b"[PATCH] steady", b"[PATCH v2 0/2] steady")
+    done = take(put(tmp_path / "in", {"0000-cover.patch": cover, "1-both.patch": first + second}))
+    assert done.code == 0, done.err
+    assert "left out, a cover letter: " in done.err
+    assert order(lab) == ["own.patch", "steady-change.patch", "clash-change.patch"]
+    assert load_series(lab.series).topics[-1].name == "in"
+
+
+def test_crlf_content_survives_mails_whose_own_lines_end_in_lf(
+    lab: Lab, take: Import, upstream: Miniature, tmp_path: Path
+) -> None:
+    files = {"src/dos.c": "one\r\ntwo\r\n"}
+    raw = upstream.patches("b200", ("dos.patch", files))["dos.patch"]
+    box = put(tmp_path, {"dos.mbox": raw}) / "dos.mbox"
+    assert take(box, "--topic", "dos").code == 0
+    assert b"+one\r\n" in (lab.series / "patches" / "dos-change.patch").read_bytes()
+
+
+def test_a_dry_run_writes_nothing_and_names_the_command_that_does(
+    lab: Lab, take: Import, upstream: Miniature, tmp_path: Path
+) -> None:
+    before = lab.files()
+    done = take(put(tmp_path / "in", upstream.patches("b200", STEADY)), "--dry-run")
+    assert done.code == 0
+    assert f"to write it: nox -s import -- {tmp_path / 'in'} --series" in done.err
+    assert "--dry-run" not in done.err
+    assert lab.files() == before

@@ -11,7 +11,7 @@ import pytest
 from series.manifest import load_series
 from tests.series.importing import PLAIN, WHOEVER, Import, lab, put, refused, stocked, take
 from tests.series.lab import ROOT, Lab, read_folder
-from tests.series.miniature import CLASH, STEADY, Miniature, run_git
+from tests.series.miniature import CLASH, STEADY, Miniature, lines, run_git
 from tests.series.test_write_killed import killer
 
 __all__ = ["lab", "stocked", "take"]  # fixtures
@@ -48,6 +48,8 @@ BAD: dict[str, tuple[dict[str, bytes], str]] = {
     "series names a missing file": ({"series": b"gone.patch\n"}, "does not exist"),
     "series with -R": ({"series": b"a.patch -R\n", "a.patch": PLAIN}, "the option -R"),
     "series lists one twice": ({"series": b"a.patch\na.patch\n", "a.patch": PLAIN}, "twice"),
+    "compressed": ({"series": b"a.patch.gz\n", "a.patch.gz": b"?"}, "is compressed"),
+    "inside .git": ({"a.patch": PLAIN.replace(b"src/gamma.c", b".git/config")}, ".git"),
     "a source tree": ({"debian/patches/series": b"a.patch\n"}, "debian/patches"),
 }
 
@@ -115,6 +117,15 @@ def test_a_repository_with_a_hostile_configuration_runs_nothing(
     assert not (tmp_path / "sprung").exists()
     assert read_folder(clone) == before
     assert load_series(lab.series).topics[-1].patches == ("steady-change.patch",)
+
+
+def test_a_subject_that_no_mail_keeps_is_refused_with_its_commit(
+    lab: Lab, take: Import, upstream: Miniature
+) -> None:
+    files = {"src/gamma.c": lines("gamma", changes={4: "x"})}
+    start = upstream.text("rev-parse", "b200")
+    commit = upstream.commit("refs/heads/bracket", start, files, "[SYCL] faster\n")
+    refused(take(f"{upstream.path}:b200..bracket"), commit[:12], "reword its message")
 
 
 def test_an_unfinished_rebase_comes_first(
