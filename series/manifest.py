@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-from series.model import Claim, Dropped, Landed, Numerics, Series, Topic
+from series.model import Claim, Dropped, Landed, Numerics, Series, Topic, Waiver
 from upstream.errors import UsageError
 from upstream.version import Version, parse_version
 
@@ -67,7 +67,8 @@ def _read_toml(path: Path) -> Table:
 
 
 def _build(directory: Path, table: Table) -> Series:
-    _refuse_unknown(table, ("base", "topic", "landed", "dropped", "patch"), "the top level")
+    known = ("base", "topic", "landed", "dropped", "patch", "waiver")
+    _refuse_unknown(table, known, "the top level")
     return Series(
         directory=directory,
         base=_version(table["base"], "base"),
@@ -75,6 +76,7 @@ def _build(directory: Path, table: Table) -> Series:
         landed=tuple(_landed(entry) for entry in _tables(table, "landed")),
         dropped=tuple(_dropped(entry) for entry in _tables(table, "dropped")),
         claims={name: _claim(name, entry) for name, entry in table.get("patch", {}).items()},
+        waivers=tuple(_waiver(entry) for entry in _tables(table, "waiver")),
     )
 
 
@@ -119,6 +121,14 @@ def _dropped(entry: Table) -> Dropped:
     return Dropped(str(entry["topic"]), str(entry["patch"]), str(entry["reason"]))
 
 
+def _waiver(entry: Table) -> Waiver:
+    _refuse_unknown(entry, ("topic", "rule", "reason"), "a [[waiver]]")
+    waiver = Waiver(str(entry["topic"]), str(entry["rule"]), str(entry["reason"]).strip())
+    if not waiver.reason:
+        raise ValueError(f"the waiver of '{waiver.rule}' for '{waiver.topic}' has no reason")
+    return waiver
+
+
 def _claim(name: str, entry: Table) -> Claim:
     if not isinstance(entry, dict):
         raise ValueError(f"[patch] {name!r} must be a table")
@@ -151,6 +161,12 @@ def _check(series: Series) -> None:
     for name, patch in records:
         if name not in names:
             raise ValueError(f"the record of {patch} names the unknown topic '{name}'")
+    for waiver in series.waivers:
+        if waiver.topic not in names:
+            raise ValueError(
+                f"the waiver of '{waiver.rule}' names the unknown topic '{waiver.topic}' "
+                f"(known: {', '.join(sorted(names))})"
+            )
     known = {patch for _, patch in (*series.order(), *records)}
     for patch in series.claims:
         if patch not in known:

@@ -46,6 +46,15 @@ class Dropped:
 
 
 @dataclass(frozen=True)
+class Waiver:
+    """A rule of upstream that does not hold for a topic, and why a person accepts that."""
+
+    topic: str
+    rule: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Claim:
     """What a patch declares about itself.
 
@@ -69,6 +78,7 @@ class Series:
     landed: tuple[Landed, ...] = ()
     dropped: tuple[Dropped, ...] = ()
     claims: Mapping[str, Claim] = field(default_factory=dict)
+    waivers: tuple[Waiver, ...] = ()
 
     @property
     def id(self) -> str:
