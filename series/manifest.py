@@ -161,17 +161,21 @@ def _check(series: Series) -> None:
     for name, patch in records:
         if name not in names:
             raise ValueError(f"the record of {patch} names the unknown topic '{name}'")
+    known = {patch for _, patch in (*series.order(), *records)}
+    for patch in series.claims:
+        if patch not in known:
+            raise ValueError(f"[patch.{patch!r}] is about a patch that is nowhere listed")
+    _check_waivers(series, names)
+    _check_landed(series)
+
+
+def _check_waivers(series: Series, names: set[str]) -> None:
     for waiver in series.waivers:
         if waiver.topic not in names:
             raise ValueError(
                 f"the waiver of '{waiver.rule}' names the unknown topic '{waiver.topic}' "
                 f"(known: {', '.join(sorted(names))})"
             )
-    known = {patch for _, patch in (*series.order(), *records)}
-    for patch in series.claims:
-        if patch not in known:
-            raise ValueError(f"[patch.{patch!r}] is about a patch that is nowhere listed")
-    _check_landed(series)
 
 
 def _check_requires(topic: Topic, seen: set[str], names: set[str]) -> None:

@@ -72,6 +72,22 @@ REFUSED = {
         "must be a build tag in quotes",
     ),
     "version that is none": (ONE + landed("one", "b.patch", "1.2"), "'1.2' is not an upstream"),
+    "waiver of an unknown topic": (
+        ONE + '[[waiver]]\ntopic = "oen"\nrule = "ascii"\nreason = "r"\n',
+        "the waiver of 'ascii' names the unknown topic 'oen' (known: one)",
+    ),
+    "waiver with a blank reason": (
+        ONE + '[[waiver]]\ntopic = "one"\nrule = "ascii"\nreason = " "\n',
+        "the waiver of 'ascii' for 'one' has no reason",
+    ),
+    "waiver without a reason": (
+        ONE + '[[waiver]]\ntopic = "one"\nrule = "ascii"\n',
+        "the key 'reason' is missing",
+    ),
+    "unknown key in a waiver": (
+        ONE + '[[waiver]]\ntopic = "one"\nrule = "ascii"\nreason = "r"\npatch = "x"\n',
+        "a [[waiver]] has the unknown key 'patch'",
+    ),
     "topic as one table": (ONE.replace("[[topic]]", "[topic]"), "write [[topic]]"),
     "patches that is no list": (topic("one", '"a.patch"'), "must be a list of strings"),
     "topic name with a slash": (topic("a/b"), "topic name 'a/b' must match"),

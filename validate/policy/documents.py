@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from validate.ledger.text import close_of, split_arguments
+from validate.ledger.text import body_of, close_of, split_arguments, strip_comments
 from validate.policy.additions import added_ids
 from validate.policy.branch import Branch, FileChange, Patch, Tree
 from validate.policy.rule import Remark, red, unchecked
@@ -59,30 +59,32 @@ def judge_option_docs(branch: Branch) -> Iterator[Remark]:
 
 def read_options(text: str) -> Mapping[str, Option]:
     """Options by each of their names."""
-    found = {}
+    found: dict[str, Option] = {}
+    text = strip_comments(text)
     for match in _OPTION.finditer(text):
         block = text[match.end() : close_of(text, match.end())]
         start = block.index("common_arg(") + len("common_arg")
         arguments = split_arguments(block[start + 1 : close_of(block, start) - 1])
         groups = [part for part in arguments if part.startswith("{")]
-        names = tuple(re.findall(r'"(-[\w-]+)"', " ".join(groups)))
-        asked = {
-            kind: frozenset(re.findall(r"LLAMA_EXAMPLE_(\w+)", _call(block, kind)))
-            for kind in ("examples", "excludes")
-        }
+        names = tuple(re.findall(r'"(-[\w.-]+)"', " ".join(groups)))
+        asked = {kind: _list_examples(text, block, kind) for kind in ("examples", "excludes")}
         option = Option(names, asked["examples"] or frozenset({COMMON}), asked["excludes"])
         found |= dict.fromkeys(names, option)
     return found
 
 
-def _call(block: str, kind: str) -> str:
-    calls = (match for match in _EXAMPLES.finditer(block) if match[1] == kind)
-    return " ".join(block[match.end() : close_of(block, match.end())] for match in calls)
+def _list_examples(text: str, block: str, kind: str) -> frozenset[str]:
+    """The programs in the argument of set_KIND, which may be the name of a set."""
+    calls = (match.end() for match in _EXAMPLES.finditer(block) if match[1] == kind)
+    said = " ".join(block[start : close_of(block, start)] for start in calls)
+    if named := re.fullmatch(r"\((\w+)\)", said):
+        said = body_of(text, rf"\b{named[1]}\s*=") or ""
+    return frozenset(re.findall(r"LLAMA_EXAMPLE_(\w+)", said))
 
 
 def _list_documented(text: str) -> set[str]:
     rows = [line.split("` |")[0] for line in text.split("\n") if line.startswith("| `-")]
-    return {name for row in rows for name in re.findall(r"(?<![\w-])-[\w-]+", row)}
+    return {name for row in rows for name in re.findall(r"(?<![\w-])-[\w.-]+", row)}
 
 
 def judge_op_docs(branch: Branch) -> Iterator[Remark]:

@@ -71,9 +71,15 @@ def _judge_change(config: bytes, tree: Tree, patch: Patch, change: FileChange) -
         if matters(content, edit) and not is_customary(before, content, edit):
             lines.setdefault(content.count(b"\n", 0, edit.offset) + 1, []).append(edit)
     for number, found in lines.items():
-        start, text = _line_of(content, found[0].offset)
-        what = f"'{text.strip()}' should be '{apply_edits(text, start, found).strip()}'"
-        yield red(patch.place(change, Line(number, "")), what)
+        yield red(patch.place(change, Line(number, "")), _describe(content, found))
+
+
+def _describe(content: bytes, edits: Sequence[Edit]) -> str:
+    """Old and new text of the line in which the edits start."""
+    start, text = _line_of(content, edits[0].offset)
+    if any(edit.offset + edit.length > start + len(text.encode()) for edit in edits):
+        return f"the brace belongs on the line '{text.strip()}'"
+    return f"'{text.strip()}' should be '{apply_edits(text, start, edits).strip()}'"
 
 
 def cut_around(lines: Sequence[bytes], added: Iterable[Line]) -> bytes:
