@@ -112,6 +112,26 @@ def test_a_file_of_rules_that_is_gone_is_noticed(lab: Lab) -> None:
     assert of_rule(findings, "ascii")[0].outcome is Outcome.NOT_CHECKED
 
 
+def test_a_form_of_upstream_that_the_rules_do_not_know_is_no_green(lab: Lab) -> None:
+    other = {"ggml/include/ggml.h": "enum class type;\n", "common/arg.cpp": None, ".ecrc": "{"}
+    findings = judge(lab, Case(), other)
+    for rule in ("cpu-first", "op-docs", "type-perplexity", "option-docs", "editorconfig"):
+        assert of_rule(findings, rule)[0].outcome is Outcome.NOT_CHECKED
+    assert of_rule(findings, "cpu-first")[0].what == (
+        "the rule cannot read b7: no enum ggml_type in ggml/include/ggml.h"
+    )
+
+
+def test_files_that_are_moved_removed_or_not_text(lab: Lab) -> None:
+    files: dict[str, str | None] = {
+        "tools/server/main.cpp": MAIN,
+        "tools/server/server.cpp": None,
+        "tests/test-backend-ops.cpp": None,
+        "media/picture.png": "\0\1",
+    }
+    assert not red_rules(judge(lab, Case(files)))
+
+
 def test_the_patches_of_required_topics_are_not_judged(lab: Lab) -> None:
     case = Case()
     changes = [Change("Sloppy.\n", SLOPPY), Change(case.message, CLEAN)]

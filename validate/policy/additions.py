@@ -13,8 +13,10 @@ ENUMS = ("ggml_type", "ggml_op", "ggml_unary_op", "ggml_glu_op")
 def added_ids(branch: Branch, enums: tuple[str, ...] = ENUMS) -> list[str]:
     """Names that the tip's enumerations have and the base's have not, without the counts.
 
-    Raises ValueError when an enumeration cannot be read.
+    Raises ValueError when an enumeration cannot be read or is not where it was.
     """
+    if not _list_names(branch.upstream, ENUMS[0]):
+        raise ValueError(f"no enum {ENUMS[0]} in {GGML_H}")
     if not branch.touches(GGML_H):
         return []
     names = [

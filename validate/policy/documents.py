@@ -42,6 +42,8 @@ class Option:
 def judge_option_docs(branch: Branch) -> Iterator[Remark]:
     """Every name that is new in arg.cpp stands in the tables of its programs, none that went."""
     if not branch.touches(ARG):
+        if branch.upstream.bytes(ARG) is None:
+            yield unchecked(ARG, "upstream has no such file: tell validate/policy/documents.py")
         return
     readmes = _README.findall(branch.tip.text(GENERATOR))
     before, after = read_options(branch.base.text(ARG)), read_options(branch.tip.text(ARG))

@@ -86,7 +86,10 @@ def _ask(branch: Branch, rule: Rule, place: str) -> list[Remark]:
         return [
             unchecked(name, f"the rule's sentence is gone from {paths} at {branch.subject.version}")
         ]
-    return list(rule.judge(branch)) or [green(name, rule.holds)]
+    try:
+        return list(rule.judge(branch)) or [green(name, rule.holds)]
+    except ValueError as error:  # upstream's files have another form than the rule knows
+        return [unchecked(name, f"the rule cannot read {branch.subject.version}: {error}")]
 
 
 def _waive(finding: Finding, waiver: Waiver) -> Finding:

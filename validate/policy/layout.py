@@ -72,6 +72,8 @@ def _judge_end(
 ) -> Iterator[Remark]:
     after, before = branch.tip.bytes(change.path), branch.base.bytes(change.path)
     ended = not before or before.endswith(b"\n")
-    if asked.get("insert_final_newline") == "true" and ended and after and after[-1:] != b"\n":
+    if not after or b"\0" in after:  # removed, or no text
+        return
+    if asked.get("insert_final_newline") == "true" and ended and not after.endswith(b"\n"):
         last = Line(after.count(b"\n") + 1, "")
         yield red(patch.place(change, last), "no line break at the end of the file")

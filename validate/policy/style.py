@@ -137,7 +137,8 @@ def is_customary(before: str, content: bytes, edit: Edit) -> bool:
     A place is the kind of the character before and the two characters behind.
     """
     end = edit.offset + edit.length
-    old, left = content[edit.offset : end].decode(), content[edit.offset - 1 : edit.offset].decode()
+    old = content[edit.offset : end].decode("utf-8", "replace")
+    left = content[edit.offset - 1 : edit.offset].decode("utf-8", "replace")
     if (old + edit.text).strip():
         return False
     right = "".join(_kind(char) for char in content[end : end + 2].decode("utf-8", "replace"))
