@@ -31,6 +31,7 @@ from validate.policy.branch import Line
 from validate.policy.format import format_findings, summarise, to_documents
 from validate.policy.judge import check_waivers
 from validate.policy.style import Edit, cut_around, matters
+from validate.policy.table import RULES
 
 SLOPPY: dict[str, str | None] = {"tools/server/server.cpp": MAIN.replace("argc;", "argc; ")}
 
@@ -212,3 +213,8 @@ def test_only_the_definition_around_a_line_is_formatted() -> None:
 
 def test_the_series_of_this_project_waives_only_known_rules() -> None:
     check_waivers(load_series(Path(__file__).parents[2] / "series").waivers)
+
+
+def test_the_reference_page_explains_every_rule() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "policy.md").read_text("utf-8")
+    assert [rule.name for rule in RULES if f"`{rule.name}`" not in page] == []
