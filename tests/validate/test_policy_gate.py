@@ -194,6 +194,7 @@ def test_a_claim_that_is_missing_means_bit_exact(lab: Lab) -> None:
         (b"char* a", Edit(4, 0, " "), True),
         (b"int  a", Edit(3, 2, " "), False),  # aligned by hand
         (b"a = b +\n    c", Edit(7, 5, " "), False),  # broken by hand
+        (b"33*256", Edit(3, 0, " "), False),  # would be "33* 256"
         (b"if (a)\n{", Edit(6, 1, " "), True),
         (b"if (a) b;", Edit(6, 1, " {\n"), True),
     ],

@@ -27,6 +27,7 @@ SECONDS = 60.0
 _LANGUAGE = (".c", ".cc", ".cpp", ".h", ".hpp", ".cu", ".cuh")
 _VENDORED = ("vendor/",)
 _CONDITION = re.compile(rb"\s*#\s*(if|ifdef|ifndef|elif|else|endif)\b")
+_HALF_POINTER = re.compile(rb"\w[*&]$")
 _HEAD = re.compile(rb"[A-Za-z_]")
 
 
@@ -126,6 +127,8 @@ def matters(content: bytes, edit: Edit) -> bool:
     old = content[edit.offset : edit.offset + edit.length].decode("utf-8", "replace")
     if old.strip() or edit.text.strip():
         return True
+    if _HALF_POINTER.search(content[max(edit.offset - 2, 0) : edit.offset]):
+        return False  # "33* 256": clang-format takes a product for a pointer
     if "\n" in old and "\n" not in edit.text:
         return content[edit.offset + edit.length :].startswith(b"{")
     return "\n" not in old + edit.text and max(len(old), len(edit.text)) < 2
