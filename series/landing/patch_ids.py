@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from series.landing.alone import Alone
 from upstream.git import Git
 
-_SHOW = ("-p", "--first-parent", "--diff-merges=first-parent", "--full-diff", "--full-index",
-         "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames", "--format=commit %H")  # fmt: skip
+_SHOW = (
+    *("-p", "--first-parent", "--diff-merges=first-parent", "--full-diff", "--full-index"),
+    *("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames", "--format=commit %H"),
+)
 
 
 def patch_id(git: Git, patch: Alone) -> str:

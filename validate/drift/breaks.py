@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from series.cause import Cause
 from series.landing.alone import Alone
@@ -15,10 +14,7 @@ from series.landing.hunks import Block, find_place
 from series.landing.model import Standing
 from series.landing.patch_ids import find_same
 from upstream.git import Git
-from validate.drift.model import Break, Carried, Cell, Commit
-
-if TYPE_CHECKING:
-    from validate.drift.survey import Known
+from validate.drift.model import Break, Carried, Cell, Commit, Known
 
 SHOWN = 60  # lines of upstream's change a file
 _PULL = re.compile(r"\(#(\d+)\)\s*$")

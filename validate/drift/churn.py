@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from statistics import median
 
 from series.landing.alone import Alone
 from upstream.git import EMPTY_TREE, Git
-from validate.drift.model import Carried
-
-if TYPE_CHECKING:
-    from validate.drift.survey import Known
+from validate.drift.model import Carried, Known
 
 RUN = 7  # changed lines in a row upstream: 338+132 in 59 hunks, 828+716 in 196 (b10068 to b10566)
 MARGIN = 3  # lines of context on each side: a change there conflicts too
@@ -36,8 +33,8 @@ class Churn:
     def estimate_risk(self, patch: Alone) -> float:
         """The chance that upstream's next step changes a line at one of the patch's hunks.
 
-        Assumes that the next step is as large as the mean of the last four, in runs of seven lines
-        that fall anywhere in the file: docs/how-to/read-the-drift-map.md.
+        Assumes that the next step is as large as the median of the last four, in runs of seven
+        lines that fall anywhere in the file: docs/how-to/read-the-drift-map.md.
         """
         spared = 1.0
         recent = self.steps[-RECENT:]
@@ -45,7 +42,7 @@ class Churn:
             length = self.lengths.get(hunk.path, 0)
             if not length or not recent:
                 continue
-            runs = sum(step.get(hunk.path, 0) for step in recent) / len(recent) / RUN
+            runs = median(step.get(hunk.path, 0) for step in recent) / RUN
             hit = min(1.0, (len(hunk.source) + 2 * MARGIN) / length)
             spared *= (1 - hit) ** runs
         return round(1 - spared, 3)

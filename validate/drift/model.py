@@ -10,7 +10,18 @@ from series.landing.model import Standing, State
 from series.model import Landed, Series
 from upstream.version import Version
 
+FRESH = (State.CLEAN, State.OFFSET, State.MOVED)  # the whole effect is still missing
 NO_COMMITS = "not available: snapshots"
+
+
+@dataclass(frozen=True)
+class Known:
+    """An upstream version in the lab; `true_commit`: the commit is upstream's own."""
+
+    version: Version
+    commit: str
+    tree: str
+    true_commit: bool
 
 
 @dataclass(frozen=True)
@@ -92,12 +103,8 @@ class Row:
     def needed_again(self) -> bool:
         """A record says that it landed, and on HEAD it applies with its full effect."""
         last = self.cells[-1].standing
-        fresh = last.state in (State.CLEAN, State.OFFSET, State.MOVED)
-        return (
-            fresh
-            and self.carried.record is not None
-            and self.carried.record.version <= last.version
-        )
+        record = self.carried.record
+        return record is not None and record.version <= last.version and last.state in FRESH
 
 
 @dataclass(frozen=True)

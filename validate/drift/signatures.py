@@ -13,33 +13,11 @@ from upstream.git import Git
 
 SOURCES = ("*.h", "*.hpp", "*.c", "*.cpp", "*.cu", "*.cuh", "*.comp", "*.glsl")
 AFTER = 12  # lines that a list of parameters may take
-NOT_CALLS = frozenset(
-    [
-        "if",
-        "for",
-        "while",
-        "switch",
-        "return",
-        "sizeof",
-        "catch",
-        "alignof",
-        "decltype",
-        "static_assert",
-        "defined",
-        "operator",
-        "new",
-        "delete",
-        "throw",
-        "not",
-        "and",
-        "or",
-        "layout",
-        "static_cast",
-        "const_cast",
-        "reinterpret_cast",
-        "dynamic_cast",
-    ]
-)
+NOT_CALLS = {
+    *("if", "for", "while", "switch", "return", "sizeof", "catch", "alignof", "decltype", "delete"),
+    *("static_assert", "defined", "operator", "new", "throw", "not", "and", "layout"),
+    *("static_cast", "const_cast", "reinterpret_cast", "dynamic_cast"),
+}
 _CALL = re.compile(r"\b([A-Za-z_]\w{2,})\s*\(")
 _TYPE = re.compile(r"^[\w:<>,&*~\s\[\]]*[\w>&*\]]\s*[&*]*$")
 _STARTS = re.compile(r"^\s*(return|else|case|new|delete|throw|goto|co_return)\b")

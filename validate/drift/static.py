@@ -1,7 +1,7 @@
-"""What a clean merge hides: constants and ids that shifted, functions that changed their parameters.
+"""What a clean merge hides: constants and ids that shifted, functions with other parameters.
 
-Compared between a patch's base and each version, both plain upstream, so that each tree is read once
-for all patches and kept in the lab's results.
+Compared between a patch's base and each version, both plain upstream, so that each tree is read
+once for all patches and kept in the lab's results.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from series.decisions import load_acknowledged
 from series.landing.classify import classify_patches
@@ -17,20 +17,8 @@ from upstream.git import Git
 from upstream.version import Version
 from validate.drift.breaks import find_break, find_patch_id
 from validate.drift.churn import Churn, measure_churn
-from validate.drift.model import NO_COMMITS, Carried, Cell, Drift, Row
+from validate.drift.model import FRESH, NO_COMMITS, Carried, Cell, Drift, Known, Row
 from validate.drift.static import StaticBook
-
-FRESH = (State.CLEAN, State.OFFSET, State.MOVED)
-
-
-@dataclass(frozen=True)
-class Known:
-    """An upstream version in the lab: its commit, its tree, whether the commit is upstream's own."""
-
-    version: Version
-    commit: str
-    tree: str
-    true_commit: bool
 
 
 def survey(
@@ -96,9 +84,7 @@ def _explain(
     record = carried.record
     if record is not None and record.version <= standing.version:
         if standing.state in FRESH:
-            note = (
-                f"recorded as landed in {record.version}, but all of it applies here: needed again"
-            )
+            note = f"recorded as landed in {record.version}, but applies whole: needed again"
             return replace(standing, detail=_join(note, standing.detail))
         if not standing.landed:
             note = f"recorded: {record.reference} in {record.version}"
@@ -126,10 +112,9 @@ def _mark_id(git: Git, cell: Cell, commit: str, known: Known) -> Cell:
     if not known.true_commit:
         return cell
     done = git.run("merge-base", "--is-ancestor", commit, known.commit, ok=(0, 1))
-    standing = cell.standing
-    return (
-        replace(cell, standing=replace(standing, same_patch_id=commit)) if done.code == 0 else cell
-    )
+    if done.code != 0:
+        return cell
+    return replace(cell, standing=replace(cell.standing, same_patch_id=commit))
 
 
 def find_return(carried: Carried, cells: Sequence[Cell]) -> Version | None:
