@@ -18,9 +18,9 @@ from validate.drift.model import Carried
 from validate.drift.signatures import Table, list_calls, read_signatures
 from validate.ledger.claims import Watched, load_claims, rows_of
 from validate.ledger.diff import compare_ledgers
-from validate.ledger.model import Change, Ledger
-from validate.ledger.read import obtain_ledger
-from validate.result_cache import ResultCache
+from validate.ledger.model import Ledger
+from validate.ledger.read import obtain_ledger, reader_id
+from validate.result_cache import Document, ResultCache
 
 SIGNATURES = 2  # raise when signatures.py reads other facts from the same tree
 
@@ -29,12 +29,11 @@ class StaticBook:
     """The facts of all trees that one map meets; used by several threads."""
 
     def __init__(self, lab: Lab, git: Git, carried: Sequence[Carried]) -> None:
-        self._lab, self._git = lab, git
+        self._lab, self._git, self._cache = lab, git, ResultCache(lab)
         self._calls = {c.alone.commit.id: list_calls(_added(c.alone)) for c in carried}
         self._names = tuple(sorted({name for calls in self._calls.values() for name in calls}))
         self._bases = {c.alone.base: git.tree_of(c.alone.base.ref) for c in carried}
         self._watched = {c.series.id: load_claims(c.series).watched for c in carried}
-        self._changes: dict[tuple[str, str], tuple[Change, ...]] = {}
         self._locks: dict[str, Lock] = {}
         self._guard = Lock()
 
@@ -49,22 +48,31 @@ class StaticBook:
     # -- ledgers --------------------------------------------------------------------------------
 
     def _judge_ledgers(self, carried: Carried, base: str, tree: str) -> Iterator[str]:
-        try:
-            before, after = self._ledger(base), self._ledger(tree)
-        except InvalidMeasurement:
-            return  # no llama.cpp, or one whose ledgers nobody taught us: text is all there is
-        for row in self._watched[carried.series.id]:
-            if row.patch == carried.alone.patch:
-                yield from _judge_watched(row, before, after)
+        facts = self._compare(carried.series.id, base, tree)
+        yield from facts["watched"].get(carried.alone.patch, [])
         words = _words(carried.alone)
-        for change in self._compare(base, tree, before, after):
-            if change.severity == "red" and change.name.split(" ")[-1] in words:
-                yield change.text
+        yield from (text for name, text in facts["red"] if name.split(" ")[-1] in words)
 
-    def _compare(self, base: str, tree: str, before: Ledger, after: Ledger) -> tuple[Change, ...]:
-        if (base, tree) not in self._changes:
-            self._changes[base, tree] = compare_ledgers(before, after)
-        return self._changes[base, tree]
+    def _compare(self, series: str, base: str, tree: str) -> Document:
+        """What is red between two trees and the watched rows that moved, by patch."""
+        watched = self._watched[series]
+        rows = [[row.patch, row.kind, row.name] for row in watched]
+        inputs = {"check": "ledger drift", "base": base, "tree": tree, "watched": rows,
+                  "reader": reader_id()}  # fmt: skip
+        with self._lock(f"{series} {base} {tree}"):
+            return self._cache.obtain(inputs, lambda: self._read_pair(watched, base, tree))[0]
+
+    def _read_pair(self, watched: Sequence[Watched], base: str, tree: str) -> Document:
+        moved: dict[str, list[str]] = {}
+        try:
+            before, after = (self._ledger(each) for each in (base, tree))
+        except InvalidMeasurement:  # no llama.cpp, or one whose forms validate/ledger does not know
+            return {"red": [], "watched": moved}
+        for row in watched:
+            if text := _judge_watched(row, before, after):
+                moved.setdefault(row.patch, []).append(text)
+        changes = compare_ledgers(before, after)
+        return {"red": [[c.name, c.text] for c in changes if c.severity == "red"], "watched": moved}
 
     def _ledger(self, tree: str) -> Ledger:
         with self._lock(f"ledger {tree}"):
@@ -85,7 +93,7 @@ class StaticBook:
         names = hashlib.sha256("\n".join(self._names).encode()).hexdigest()
         inputs = {"check": "signatures", "tree": tree, "names": names, "reader": SIGNATURES}
         with self._lock(f"signatures {tree}"):
-            return ResultCache(self._lab).obtain(
+            return self._cache.obtain(
                 inputs, lambda: dict(read_signatures(self._git, tree, self._names))
             )[0]
 
@@ -94,10 +102,11 @@ class StaticBook:
             return self._locks.setdefault(name, Lock())
 
 
-def _judge_watched(row: Watched, before: Ledger, after: Ledger) -> Iterator[str]:
+def _judge_watched(row: Watched, before: Ledger, after: Ledger) -> str:
     was, now = (rows_of(ledger, row.kind, row.name) for ledger in (before, after))
-    if was and was != now:
-        yield f"watched {row.kind} {row.name} was {' | '.join(was)}, is {' | '.join(now) or 'gone'}"
+    if not was or was == now:
+        return ""
+    return f"watched {row.kind} {row.name} was {' | '.join(was)}, is {' | '.join(now) or 'gone'}"
 
 
 def _added(patch: Alone) -> list[str]:
