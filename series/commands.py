@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import errno
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,18 +57,23 @@ class Bench:
 
 
 @contextmanager
-def open_bench(args: argparse.Namespace) -> Iterator[Bench]:
-    """Open the lab and the series under the series' lock; finish a write that was cut off."""
+def open_bench(
+    args: argparse.Namespace, load: Callable[[Path], Series] = load_series
+) -> Iterator[Bench]:
+    """Open the lab and the series under the series' lock; finish a write that was cut off.
+
+    `load` reads the series directory, before and after that.
+    """
     require_git()
     lab = open_lab()
-    probe = load_series(args.series)
+    probe = load(args.series)
     lock = hold_lock(lab, f"series-{probe.id}")
     with explain_refused_writes(), lock, scratch_folder(lab) as scratch:
         if finish_interrupted_write(lab.state(probe.id)):
             LOGGER.info("finished a --write that was interrupted")
         upstream = open_upstream(lab, args.upstream, args.remote)
         upstream.git.create()
-        series = load_series(args.series)
+        series = load(args.series)
         clear_ref_locks(upstream.git, series)
         pending = Pending(lab.state(series.id))
         yield Bench(lab, upstream.git, upstream, series, pending, scratch)

@@ -7,6 +7,7 @@ a commit message.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from email import message_from_bytes
 from email.utils import mktime_tz, parsedate_tz
@@ -25,6 +26,7 @@ FORMAT_OPTIONS = (
 _BREAK = re.compile(rb"^(---( \S|[ \t\r\f\v]*$)|diff -|Index: )", re.M)
 # What git's mailsplit takes for the start of another mail (is_from_line() in git's mailsplit.c).
 _FROM = re.compile(rb"^From .*\d.\d\d:\d\d[ \t]*(\d+)", re.M)
+_FIELDS = ("Author", "Email", "Subject", "Date")
 _NAMED = re.compile(rb"^(?:---|\+\+\+|rename from|rename to|copy from|copy to) (.+)$", re.M)
 _TOTALS = re.compile(
     rb"^ (\d+) files? changed(?:, (\d+) insertions?\(\+\))?(?:, (\d+) deletions?\(-\))?$", re.M
@@ -52,10 +54,10 @@ def read_mail(git: Git, path: Path, scratch: Path) -> Mail:
     _check_envelope(path, raw)
     body = _decode_body(path, raw)
     stat = _check_break(path, body)
-    info, message, diff = _split(git, path, raw, scratch)
-    paths = _list_paths(git, path, diff)
-    _check_totals(git, path, stat, diff)
-    author = Person(info["Author"], info["Email"], _read_date(path, info["Date"]))
+    info, message, diff = split_mail(git, path, raw, scratch)
+    paths = list_paths(git, path, diff)
+    check_totals(git, path, stat, diff)
+    author = Person(info["Author"], info["Email"], read_date(path, info["Date"]))
     return Mail(path, author, tidy_message(f"{info['Subject']}\n\n{message}"), diff, paths)
 
 
@@ -170,14 +172,20 @@ def _read_between(path: Path, rest: bytes, number: int) -> bytes:
     raise refuse(path, "has no diff (an empty patch)")
 
 
-def _split(git: Git, path: Path, raw: bytes, scratch: Path) -> tuple[dict[str, str], str, bytes]:
+def split_mail(
+    git: Git, path: Path, raw: bytes, scratch: Path, needed: Sequence[str] = _FIELDS
+) -> tuple[dict[str, str], str, bytes]:
+    """Take a mail apart with git's mailinfo: its headers, the text below the subject, the rest.
+
+    The rest begins where git sees the diff. UsageError names a header of `needed` that is missing.
+    """
     message, diff = scratch / f"{path.name}.msg", scratch / f"{path.name}.diff"
     try:
         done = git.run(
             "mailinfo", "--encoding=UTF-8", "--no-scissors", str(message), str(diff), stdin=raw
         )
         info = dict(line.split(": ", 1) for line in done.text.splitlines() if ": " in line)
-        for field in ("Author", "Email", "Subject", "Date"):
+        for field in needed:
             if not info.get(field):
                 raise refuse(path, f"git found no {field.lower()} in the mail's headers")
         text = message.read_bytes().decode("utf-8", "surrogateescape")
@@ -191,7 +199,7 @@ def _split(git: Git, path: Path, raw: bytes, scratch: Path) -> tuple[dict[str, s
         diff.unlink(missing_ok=True)
 
 
-def _read_date(path: Path, text: str) -> str:
+def read_date(path: Path, text: str) -> str:
     """The author's date in git's raw form."""
     found = parsedate_tz(text)
     if found is None:
@@ -201,9 +209,9 @@ def _read_date(path: Path, text: str) -> str:
     return f"{mktime_tz(found)} {zone}"
 
 
-def _list_paths(git: Git, path: Path, diff: bytes) -> tuple[str, ...]:
+def list_paths(git: Git, path: Path, diff: bytes, strip: int = 1) -> tuple[str, ...]:
     """The paths that the diff touches, both sides of renames, each checked to stay in the tree."""
-    numbers = _apply_dry(git, path, diff, "--numstat")
+    numbers = _apply_dry(git, path, diff, "--numstat", strip)
     paths = [field.rsplit("\t", 1)[-1] for field in numbers.split("\0") if field]
     headers = (name for header in _headers(diff) for name in _NAMED.findall(header))
     named = [header.decode("utf-8", "surrogateescape").rstrip() for header in headers]
@@ -232,9 +240,9 @@ def _check_path(path: Path, name: str) -> None:
         raise refuse(path, f"touches {name!r}, which is inside a .git folder")
 
 
-def _apply_dry(git: Git, path: Path, diff: bytes, option: str) -> str:
+def _apply_dry(git: Git, path: Path, diff: bytes, option: str, strip: int = 1) -> str:
     try:
-        return git.run("apply", option, "-z", "-p1", "-", stdin=diff).text
+        return git.run("apply", option, "-z", f"-p{strip}", "-", stdin=diff).text
     except CommandError as error:
         if not blames_input(error):
             raise
@@ -244,7 +252,7 @@ def _apply_dry(git: Git, path: Path, diff: bytes, option: str) -> str:
         raise refuse(path, f"the diff is damaged or cut off: {said}") from error
 
 
-def _check_totals(git: Git, path: Path, stat: bytes, diff: bytes) -> None:
+def check_totals(git: Git, path: Path, stat: bytes, diff: bytes) -> None:
     """Compare with the diffstat of the mail: a mail cut between two hunks is still a valid diff."""
     found = _TOTALS.search(stat)
     if found is None:

@@ -156,12 +156,13 @@ def rewrite_manifest(series: Series, plan: Plan, pending: Pending) -> str:
             patches.remove(name)
     landed = [record for record in pending.landed if record not in series.landed]
     dropped = [record for record in pending.dropped if record not in series.dropped]
-    _append(document, "landed", [_landed_table(record) for record in landed])
-    _append(document, "dropped", [_dropped_table(record) for record in dropped])
+    append_tables(document, "landed", [_landed_table(record) for record in landed])
+    append_tables(document, "dropped", [_dropped_table(record) for record in dropped])
     return tomlkit.dumps(document)
 
 
-def _append(document: tomlkit.TOMLDocument, name: str, tables: list[Table]) -> None:
+def append_tables(document: tomlkit.TOMLDocument, name: str, tables: list[Table]) -> None:
+    """Put tables at the end of the array `name`, made when missing."""
     if not tables:
         return
     if name not in document:

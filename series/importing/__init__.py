@@ -1,0 +1,1 @@
+"""Turning other people's patches (a folder, an mbox, a git range, a quilt series) into a topic."""
