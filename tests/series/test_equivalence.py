@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from series import commands
+from series.__main__ import build_parser
 from series.decisions import Decisions, Pending, gather_decisions
 from series.equivalence import (
     Explained,
@@ -260,3 +262,24 @@ def test_report_has_the_proof_and_a_waiting_rebase_has_none(
     clash = upstream.patches("b100", CLASH)
     waits = make_lab(write_series(tmp_path / "clash", "b100", clash), name="other")
     assert waits.rebase("--onto", "b200", "--json").document()["equivalence"] is None
+
+
+def test_unexplained_difference_ends_the_rebase_before_a_ref_moves(
+    upstream: Miniature, tmp_path: Path, make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine itself is made to lose a line; that needs the command in this process."""
+    lab = make_lab(write_series(tmp_path / "series", "b100", upstream.patches("b100", STEADY)))
+
+    def lose_a_line(
+        git: Git, old: Stack, onto: Version, commit: str, decisions: Decisions, scratch: Path
+    ) -> Plan:
+        plan = plan_rebase(git, old, onto, commit, decisions, scratch)
+        return Rebased(git, plan, decisions, scratch).plant(0, {"src/omega.c": "one line\n"})
+
+    monkeypatch.setenv("LAB_DIR", str(lab.folder))
+    monkeypatch.setattr(commands, "plan_rebase", lose_a_line)
+    args = build_parser().parse_args(lab.command("rebase", "--onto", "b200", "--write")[3:])
+    files = lab.files()
+    with pytest.raises(GateFailed, match=r"src/omega\.c  \(steady\.patch\)"):
+        args.run(args)
+    assert (lab.refs(), lab.files()) == ({}, files)

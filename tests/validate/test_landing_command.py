@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import series.__main__ as series_main
-from tests.series.lab import Lab, Result, run_child
+from tests.series.lab import ROOT, Lab, Result, run_child
 from tests.series.local_api import LocalApi, serve_api
 from tests.series.miniature import Miniature, create_upstream, lines, run_git, write_series
 from upstream.edge import report_error
@@ -245,6 +245,10 @@ def test_wrong_usage_loses_nothing(lab: RetireLab, args: tuple[str, ...], words:
 def test_which_checks_read_programs(tmp_path: Path) -> None:
     (tmp_path / "helper.py").write_text("def run(options): return options.bin / 'llama-cli'\n")
     texts = {"direct.py": "print(args.bin)", "by_helper.py": "import helper", "none.py": "x = 1"}
+    texts["broken.py"] = "def ("
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
-    assert [needs_programs(tmp_path / name) for name in texts] == [True, True, False]
+    assert [needs_programs(tmp_path / name) for name in texts] == [True, True, False, False]
+    real = ROOT / "series/checks"
+    assert needs_programs(real / "spec_draft_length.py")
+    assert not needs_programs(real / "vulkan_mul_mm_pad.py")

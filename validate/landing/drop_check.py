@@ -104,18 +104,27 @@ def needs_programs(script: Path) -> bool:
     """Whether a check reads its `--bin` option: the script, or a neighbour that it imports."""
     return any(
         isinstance(node, ast.Attribute) and node.attr == "bin"
-        for path in _with_neighbours(script, set())
-        for node in ast.walk(ast.parse(path.read_bytes()))
+        for tree in _with_neighbours(script, set())
+        for node in ast.walk(tree)
     )
 
 
-def _with_neighbours(script: Path, seen: set[Path]) -> Iterator[Path]:
+def _with_neighbours(script: Path, seen: set[Path]) -> Iterator[ast.Module]:
     if script in seen or not script.is_file():
         return
     seen.add(script)
-    yield script
-    for node in ast.walk(ast.parse(script.read_bytes())):
+    tree = _parse(script)
+    yield tree
+    for node in ast.walk(tree):
         names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
         names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         for name in names:
             yield from _with_neighbours(script.with_name(f"{name}.py"), seen)
+
+
+def _parse(script: Path) -> ast.Module:
+    """A script that is no Python needs no programs: it says so itself when it runs."""
+    try:
+        return ast.parse(script.read_bytes())
+    except (SyntaxError, ValueError):
+        return ast.Module([], [])
