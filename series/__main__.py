@@ -9,6 +9,7 @@ from dataclasses import replace
 from series import commands
 from series.commands import Bench, open_bench
 from series.decisions import Decisions
+from series.equivalence import require_equivalence
 from series.manifest import digest_series, load_series
 from series.report import (
     Findings,
@@ -97,11 +98,14 @@ def rebase(bench: Bench, args: argparse.Namespace) -> int:
     if taken and args.reason and commands.give_reasons(bench, plan, taken, args.reason):
         plan, decisions = commands.make_plan(bench, start, onto)
     examined = commands.examine(bench, plan, park=not args.dry_run)
-    findings = replace(examined, again=repeat_command(args))
+    proof = commands.prove(bench, plan, decisions)
+    findings = replace(examined, again=repeat_command(args), proof=proof)
     write_findings(args, findings)
     if plan.waiting:
         write_message("nothing was moved: the patches named above wait for you")
         return ExitCode.CONFLICT
+    if proof is not None:
+        require_equivalence(proof)
     if not args.dry_run:
         finish(bench, args, findings, decisions, digest)
     return ExitCode.OK

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from series.cause import find_causes
 from series.decisions import Acknowledged, Decisions, Pending, gather_decisions
+from series.equivalence import Proof, prove_equivalence
 from series.manifest import load_series
 from series.model import Dropped, Landed, Series, Stack
 from series.park import forget_parked, list_parked, park_conflicts, remove_parked, take_resolution
@@ -133,6 +134,13 @@ def examine(bench: Bench, plan: Plan, *, park: bool) -> Findings:
 
     causes = find_causes(plan, sorted(versions), plan_onto)
     return Findings(plan, {p.patch: p for p in parked}, causes)
+
+
+def prove(bench: Bench, plan: Plan, decisions: Decisions) -> Proof | None:
+    """The proof of equivalence; None while patches wait, for then nothing will move."""
+    if plan.waiting:
+        return None
+    return prove_equivalence(bench.git, plan, decisions, bench.scratch)
 
 
 def write_series(bench: Bench, plan: Plan, decisions: Decisions, digest: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from textwrap import shorten
 
 from series.cause import Cause
+from series.equivalence import Proof, document_proof, format_proof
 from series.model import Stack
 from series.park import Parked
 from series.rebase import Outcome, Plan
@@ -31,13 +32,14 @@ COLUMNS = 118
 
 @dataclass(frozen=True)
 class Findings:
-    """A plan with what was found out about its conflicts, by patch; `again` begins the command
-    that names the same series and versions."""
+    """A plan with what was found out about its conflicts, by patch, and the proof of equivalence
+    where nothing waits; `again` begins the command that names the same series and versions."""
 
     plan: Plan
     parked: Mapping[str, Parked]
     causes: Mapping[str, tuple[Cause, ...]]
     again: str = "nox -s rebase --"
+    proof: Proof | None = None
 
 
 def repeat_command(args: argparse.Namespace) -> str:
@@ -60,6 +62,7 @@ def format_plan(findings: Findings) -> str:
     lines = [f"{plan.old.version} -> {plan.new.version}, {len(plan.outcomes)} patches"]
     lines += [_format_row(outcome, width) for outcome in plan.outcomes]
     lines.append(format_counts(plan))
+    lines += [format_proof(findings.proof)] if findings.proof else []
     for outcome in plan.waiting:
         lines += ["", *explain_waiting(outcome, findings)]
     return "\n".join(lines)
@@ -134,6 +137,7 @@ def plan_document(findings: Findings) -> dict[str, object]:
         "tip": plan.new.tip,
         "tip_tree": plan.new.tip_tree,
         "counts": plan.count_fates(),
+        "equivalence": document_proof(findings.proof) if findings.proof else None,
         "patches": [_outcome_document(o, findings) for o in plan.outcomes],
     }
 

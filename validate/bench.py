@@ -17,6 +17,7 @@ from upstream.lab import Lab, open_lab
 from upstream.provider import open_upstream
 from upstream.version import Version
 from validate.bench_build import bench_build
+from validate.bench_drift import bench_drift
 from validate.bench_rebase import bench_rebase
 from validate.bench_speed import bench_speed
 from validate.bench_statistics import list_figures, simulate_models
@@ -162,8 +163,14 @@ def measure_statistics(lab: Lab, args: argparse.Namespace) -> list[Figure]:
     return list_figures(outcomes)
 
 
+def measure_drift(lab: Lab, args: argparse.Namespace) -> list[Figure]:
+    """The drift map of the shipped and the ladder's series, and of synthetic patches."""
+    return bench_drift(lab, open_upstream(lab, "snapshots", None), args.series, LADDER)
+
+
 GROUPS: dict[str, Callable[[Lab, argparse.Namespace], list[Figure]]] = {
     "build": measure_build,
+    "drift": measure_drift,
     "import": measure_import,
     "noop": measure_nothing_to_do,
     "rebase": measure_rebase,

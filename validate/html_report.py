@@ -19,6 +19,7 @@ from validate.report_model import SPEED, Comparison, Report, StepReport, percent
 from validate.verdict import ORDER, CheckResult, Verdict
 
 TEMPLATES = Path(__file__).parent / "templates"
+DRIFT_MAP = "drift.html"  # written by `nox -s drift`
 LISTED = 6  # names of a long list that are shown
 TONES = ("bad", "warn")  # of what needs attention, the worst first
 
@@ -68,28 +69,39 @@ class HeatRow:
 
 
 def write_report(report: Report, path: Path) -> Path:
-    """Write the page, whole or not at all. Raises EnvironmentFault when it cannot."""
+    """Write the page, with a link to the drift map where one lies beside it."""
+    beside = (path.parent / DRIFT_MAP).exists()
+    return write_page(render_report(report, DRIFT_MAP if beside else ""), path, "--report")
+
+
+def write_page(text: str, path: Path, option: str) -> Path:
+    """Write a page, whole or not at all. Raises EnvironmentFault that names the option."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         half = path.with_name(f".{path.name}.{os.getpid()}")
-        half.write_text(render_report(report), "utf-8")
+        half.write_text(text, "utf-8", "backslashreplace")
         return half.replace(path)
     except OSError as error:
         raise EnvironmentFault(
             f"cannot write the report {path}: {error.strerror}",
-            remedy="name a place that you can write with --report",
+            remedy=f"name a place that you can write with {option}",
         ) from error
 
 
-def render_report(report: Report) -> str:
-    """The page as text."""
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
+def make_environment(*folders: Path) -> Environment:
+    """The templates of some folders, everything that they print escaped."""
+    return Environment(
+        loader=FileSystemLoader(folders),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def render_report(report: Report, drift_map: str = "") -> str:
+    """The page as text."""
+    environment = make_environment(TEMPLATES)
     environment.filters |= {
         "mark": lambda verdict: MARKS[verdict.value],
         "checks": list_checks,
@@ -109,6 +121,7 @@ def render_report(report: Report) -> str:
         findings=list_findings(report),
         tally=tally_steps(report),
         overall=report.verdict,
+        drift_map=drift_map,
         marks=MARKS,
         forest=lambda speed, mark: Markup(draw_forest(speed, axis, mark)),  # noqa: S704
         axis=axis,

@@ -1,0 +1,1 @@
+"""The drift map: every patch against every known upstream version."""
