@@ -46,7 +46,11 @@ def classify_patches(
         if isinstance(result, Conflict):
             found.append(_judge_conflict(patch, ground, under, result))
         else:
-            after = parse_change(next(diffs))
+            diff = next(diffs)
+            if result == under.tree:  # not "no hunks": a change of mode or of bytes has none
+                found.append(_say_landed(patch, ground))
+                continue
+            after = parse_change(diff)
             found.append(_judge_merge(patch, ground, under, after, accepted or {}))
     return found
 
@@ -73,13 +77,17 @@ def mark_superseded(standing: Standing, passes: bool) -> Standing:
 # -- clean merges ---------------------------------------------------------------------------------
 
 
+def _say_landed(patch: Alone, ground: Ground) -> Standing:
+    """The merge changes nothing: every hunk is upstream."""
+    fates = judge_hunks(patch, ground)
+    exact = tuple(replace(fate, fate=Fate.EXACT, share=1.0) for fate in fates)
+    return Standing(patch.patch, ground.version, State.LANDED, exact, _say_base(patch))
+
+
 def _judge_merge(
     patch: Alone, ground: Ground, below: Below, after: Change, accepted: Accepted
 ) -> Standing:
     fates = judge_hunks(patch, ground)
-    if not after.paths:
-        exact = tuple(replace(fate, fate=Fate.EXACT, share=1.0) for fate in fates)
-        return Standing(patch.patch, ground.version, State.LANDED, exact, _say_base(patch))
     loss = find_loss(patch.change, after)
     state = State.CLEAN if after.starts == patch.change.starts else State.OFFSET
     state = state if after.paths == patch.change.paths else State.MOVED

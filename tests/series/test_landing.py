@@ -220,6 +220,55 @@ def test_patch_stands_on_what_its_topic_needs(
     assert "needs patches of other topics" in said
 
 
+def test_mode_and_bytes_without_hunks(
+    own_upstream: Miniature, scratch: Path, tmp_path: Path
+) -> None:
+    own_upstream.release("b1", {"run": "x\n", "bin": b"\0\1"})
+    own_upstream.release("b2", {"news": "1\n"})
+    own_upstream.release("b3", {"run": "x\n", "bin": b"\0\2"}, modes={"run": "100755"})
+    own_upstream.release("b4", {"bin": b"\0\3"})
+    parent = own_upstream.text("rev-parse", "b1^0")
+    made = {}
+    for name, files in (("mode.patch", {"run": "x\n"}), ("bytes.patch", {"bin": b"\0\2"})):
+        branch = f"refs/heads/{name}"
+        modes = {"run": "100755"}
+        tip = own_upstream.commit(branch, parent, files, f"{name} : why\n", modes=modes)
+        made[name] = own_upstream.export(tip)
+    series = load_series(write_series(tmp_path / "series", "b1", made))
+    git = Git(own_upstream.path)
+    patches = isolate_series(git, series, parent, scratch)
+    table = {
+        tag: [each.state for each in classify_patches(patches, Ground(git, parse_version(tag),
+              git.tree_of(tag)))]
+        for tag in ("b1", "b2", "b3", "b4")
+    }  # fmt: skip
+    assert table == {
+        "b1": [State.CLEAN, State.CLEAN],
+        "b2": [State.CLEAN, State.CLEAN],
+        "b3": [State.LANDED, State.LANDED],
+        "b4": [State.LANDED, State.CONFLICT],
+    }
+
+
+def test_new_file_that_upstream_has_too(
+    own_upstream: Miniature, scratch: Path, tmp_path: Path
+) -> None:
+    text = "".join(f"int function_{n}(void);\n" for n in range(8))
+    own_upstream.release("b1", {"x.c": "x\n"})
+    own_upstream.release("b2", {"new.h": text})
+    own_upstream.release("b3", {"new.h": text.replace("function_5(void)", "function_5(int a)")})
+    own_upstream.release("b4", {"new.h": "something else\n"})
+    made = own_upstream.patches("b1", ("new.patch", {"new.h": text}))
+    series = load_series(write_series(tmp_path / "series", "b1", made))
+    git = Git(own_upstream.path)
+    (patch,) = isolate_series(git, series, own_upstream.text("rev-parse", "b1^0"), scratch)
+    found = [
+        classify_patch(patch, Ground(git, parse_version(tag), git.tree_of(tag))).state
+        for tag in ("b1", "b2", "b3", "b4")
+    ]
+    assert found == [State.CLEAN, State.LANDED, State.MODIFIED, State.CONFLICT]
+
+
 def test_patch_id_finds_the_same_commit_only(planted: Planted) -> None:
     """b200 holds more than the patch: no id; a commit of its own has it, white space aside."""
     upstream, patch = planted.upstream, planted.patch("exact")

@@ -108,7 +108,7 @@ def test_table_page_and_exit_code(own: Miniature, tmp_path: Path) -> None:
     assert "<title>Drift map on b3</title>" in page.read_text()
     green = lab.drift("--versions", "b2", "--no-static")
     assert green.code == ExitCode.OK
-    assert "b2 (HEAD): every patch applies or has landed" in green.out
+    assert "b2: every patch applies or has landed" in green.out
     assert (lab.folder / "report" / "drift.html").exists()
     advance = lab.drift("--advance")
     assert (advance.code, advance.out.strip()) == (
@@ -177,6 +177,10 @@ def test_page_shows_every_cell_without_script(drift: Drift) -> None:
     targets = set(re.findall(r'<a class="cell[^>]* href="#(cell-\d+-\d+)"', text))
     assert len(targets) >= 15
     assert all(f'<div class="opened" id="{each}">' in text for each in targets)
+    hunks = set(re.findall(r'href="#(patch-\d+-hunk-\d+)"', text))
+    assert len(hunks) >= len(drift.rows)
+    assert all(f'id="{each}"' in text for each in hunks)
+    assert "+exact line 9 fixed" in text
     assert "<script" not in text
     assert "http://" not in text
     assert "https://" not in text

@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from browser import Page, find_chromium, open_page
+from browser import Page
 from drift_map import make_planted_map
+from test_report_in_browser import OUTSIDE
 
 from validate.drift.html import write_map
 from validate.drift.model import Drift
 
-OUTSIDE = """
-[...document.querySelectorAll("body *")]
-  .filter(each => !each.closest(".scroll, pre, .hidden"))
-  .filter(each => each.getBoundingClientRect().right > innerWidth + 0.5)
-  .map(each => each.outerHTML.slice(0, 80))
-"""
 SHOWN = "!!document.querySelector(':target') && document.querySelector(':target').checkVisibility()"
-
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    program = find_chromium()
-    if program is None and os.environ.get("LAB_REQUIRE_CHROMIUM"):
-        pytest.fail("LAB_REQUIRE_CHROMIUM is set and there is no chromium")
-    if program is None:
-        pytest.skip("no chromium here: apt-get install chromium")
-    with open_page(program, tmp_path_factory.mktemp("profile")) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ Without Chromium these tests skip; LAB_REQUIRE_CHROMIUM=1 (set by .ci/run) makes
 
 from __future__ import annotations
 
-import os
 import struct
 import zlib
 from collections.abc import Callable, Iterator
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from browser import Page, find_chromium, open_page
+from browser import Page
 from sample_report import SAMPLE
 
 from validate.html_report import write_report
@@ -42,17 +41,6 @@ Math.min(...[...document.querySelectorAll("body *")]
   .filter(each => each.childNodes.length && each.textContent.trim())
   .map(each => parseFloat(getComputedStyle(each).fontSize)))
 """
-
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    program = find_chromium()
-    if program is None and os.environ.get("LAB_REQUIRE_CHROMIUM"):
-        pytest.fail("LAB_REQUIRE_CHROMIUM is set and there is no chromium")
-    if program is None:
-        pytest.skip("no chromium here: apt-get install chromium")
-    with open_page(program, tmp_path_factory.mktemp("profile")) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

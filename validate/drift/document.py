@@ -39,6 +39,7 @@ def _row(row: Row) -> Document:
         "recorded": str(record.version) if record else None,
         "returned": str(row.returned) if row.returned else None,
         "patch_id": row.patch_id,
+        "hunks": row.hunks_at_head,
         "risk": row.risk,
         "churn": list(row.churn),
         "cells": [_cell(cell) for cell in row.cells],

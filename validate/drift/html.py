@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from series.landing.hunks import Hunk
 from series.landing.model import State
 from validate.drift.model import Cell, Drift, Row
 from validate.html_report import TEMPLATES, make_environment, write_page
@@ -47,7 +48,7 @@ def write_map(drift: Drift, path: Path) -> Path:
 def render_map(drift: Drift) -> str:
     """The page as text."""
     environment = make_environment(OWN, TEMPLATES)
-    environment.filters |= {"mark": mark_cell, "identity": id}
+    environment.filters |= {"mark": mark_cell, "identity": id, "text": show_hunk}
     seen = {mark_cell(cell) for row in drift.rows for cell in row.cells}
     return environment.get_template("drift.html.j2").render(
         drift=drift,
@@ -62,6 +63,15 @@ def render_map(drift: Drift) -> str:
 def mark_cell(cell: Cell) -> Mark:
     """The mark of a cell; red below a clean merge counts more than the merge."""
     return STATIC if cell.static else MARKS[cell.standing.state]
+
+
+def show_hunk(hunk: Hunk) -> str:
+    """The changed lines of a hunk; `...` stands for the context between them."""
+    groups = (
+        "\n".join([*(f"-{line}" for line in group.removed), *(f"+{line}" for line in group.added)])
+        for group in hunk.groups
+    )
+    return "\n...\n".join(groups)
 
 
 def has_more(row: Row, cell: Cell) -> bool:

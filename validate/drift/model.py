@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from series.cause import Cause
 from series.landing.alone import Alone
-from series.landing.model import Standing, State
+from series.landing.model import Fate, Standing, State
 from series.model import Landed, Series
 from upstream.version import Version
 
@@ -87,6 +88,13 @@ class Row:
     @property
     def patch(self) -> str:
         return self.carried.alone.patch
+
+    @property
+    def hunks_at_head(self) -> str:
+        """The signal of the hunks in words, whatever a record says."""
+        kinds = Counter(hunk.fate for hunk in self.cells[-1].standing.hunks)
+        counted = [f"{kinds[fate]} {fate.value}" for fate in (Fate.EXACT, Fate.MODIFIED, Fate.LEFT)]
+        return f"{', '.join(counted)} on {self.cells[-1].standing.version}"
 
     @property
     def landed_in(self) -> Version | None:

@@ -117,7 +117,7 @@ def _words(patch: Alone) -> set[str]:
     """Names on the patch's own lines: only what it writes or removes, not its surroundings."""
     text = " ".join(line for hunk in patch.hunks for line in (*hunk.added, *hunk.removed))
     return {word for word in "".join(c if c.isalnum() or c == "_" else " " for c in text).split()
-            if len(word) > 3}  # fmt: skip
+            if len(word) >= 3}  # fmt: skip
 
 
 def _cut(text: str) -> str:

@@ -63,7 +63,7 @@ def explain_row(row: Row) -> Iterator[str]:
     base = row.carried.alone.base
     yield f"{row.patch} ({row.carried.alone.topic}, made on {base})"
     yield f"  risk of the next step {row.risk:.0%}, {_count_churn(row)} lines changed in its files"
-    yield f"  patch-id: {row.patch_id}"
+    yield f"  patch-id: {row.patch_id}; hunks: {row.hunks_at_head}"
     record = row.carried.record
     if record is not None:
         yield f"  recorded as landed in {record.version}: {record.reference}"
@@ -121,11 +121,11 @@ def say_newest(drift: Drift) -> str:
 
 
 def say_head(drift: Drift) -> str:
-    """Whether HEAD is red, and with what."""
+    """Whether the newest version is red, and with what."""
     red = drift.red
     if not red:
-        return f"{drift.head} (HEAD): every patch applies or has landed"
-    return f"{drift.head} (HEAD): red: {', '.join(row.patch for row in red)}"
+        return f"{drift.head}: every patch applies or has landed"
+    return f"{drift.head}: red: {', '.join(row.patch for row in red)}"
 
 
 def _count_churn(row: Row) -> str:
