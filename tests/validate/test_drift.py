@@ -21,6 +21,7 @@ from upstream.version import parse_version
 from validate.drift.gather import thin
 from validate.drift.html import MARKS, render_map
 from validate.drift.model import Drift
+from validate.drift.nightly import compare_with_last
 from validate.drift.signatures import list_calls, read_signatures
 from validate.drift.survey import find_return
 from validate.drift.table import SYMBOLS, explain
@@ -134,11 +135,24 @@ def test_nightly_says_what_changed(own: Miniature, tmp_path: Path) -> None:
         "HEAD was b1, is b2",
         "clash.patch: was clean, is conflict",
     ]
-    memory = lab.state / "drift.json"
-    memory.write_text("{")
-    damaged = lab.drift("--nightly")
-    assert "first run" in damaged.out
-    assert json.loads(memory.read_text())["head"] == "b2"
+    assert json.loads((lab.state / "drift.json").read_text())["head"] == "b2"
+
+
+@pytest.mark.parametrize("memory", ["{", "[]", '{"a": 1}', '{"clash.patch": "clean"}'])
+def test_damaged_memory_of_the_last_night_is_a_first_run(
+    drift: Drift, tmp_path: Path, memory: str
+) -> None:
+    (tmp_path / "drift.json").write_text(memory)
+    assert compare_with_last(drift, tmp_path) == ["first run: nothing to compare with"]
+    assert compare_with_last(drift, tmp_path) == ["nothing changed since the last run"]
+
+
+def test_patches_that_come_and_go_are_told(drift: Drift, tmp_path: Path) -> None:
+    compare_with_last(replace(drift, rows=drift.rows[1:]), tmp_path)
+    assert compare_with_last(replace(drift, rows=drift.rows[:-1]), tmp_path) == [
+        "exact.patch: new on the map, landed",
+        "off.patch: no longer on the map, was offset",
+    ]
 
 
 def test_series_without_a_patch_is_no_map(own: Miniature, tmp_path: Path) -> None:
