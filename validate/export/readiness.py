@@ -1,0 +1,61 @@
+"""READY, or what is missing for it: a green gate, a trial alone, and a person's sign-off."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from series.alone import Alone
+from series.signoff import SignOff
+from upstream.errors import ExitCode
+from validate.export.model import Readiness, Trial
+from validate.policy import Finding, Outcome, judge_gate
+from validate.verdict import EXIT_CODES, StepVerdict
+
+
+def judge_readiness(
+    alone: Alone, trial: Trial | None, findings: Sequence[Finding], signoffs: Sequence[SignOff]
+) -> Readiness:
+    """All reasons why a person should not send this branch yet, none when it is READY."""
+    failures = [*_judge_gate(findings), *(_judge_trial(alone, trial) if trial else ())]
+    reasons = [] if trial else ["not validated alone (--no-build)"]
+    gate = judge_gate(findings)
+    if gate is Outcome.NOT_CHECKED:
+        reasons.append("the policy gate could not check everything")
+    reasons += _judge_signoffs(alone, signoffs)
+    return Readiness((*failures, *reasons), bool(failures))
+
+
+def _judge_gate(findings: Sequence[Finding]) -> Iterator[str]:
+    red = Counter(finding.rule for finding in findings if finding.outcome is Outcome.RED)
+    if red:
+        yield f"{red.total()} red findings of the policy gate: {', '.join(red)}"
+
+
+def _judge_trial(alone: Alone, trial: Trial) -> Iterator[str]:
+    for build in trial.builds:
+        if build.state == "failed":
+            yield f"{build.name} does not build alone: {build.error}"
+    own = {step.patch for step in alone.own}
+    for step in trial.verdicts:
+        if step.patch in own and _is_bad(step):
+            checks = [c.check for c in step.checks if c.verdict in EXIT_CODES]
+            yield f"{step.patch} is {step.verdict.value}: {', '.join(checks)}"
+
+
+def _is_bad(step: StepVerdict) -> bool:
+    """A no or an invalid measurement; a check that lacks its environment is told as evidence."""
+    return EXIT_CODES.get(step.verdict, ExitCode.OK) not in (ExitCode.OK, ExitCode.ENVIRONMENT)
+
+
+def _judge_signoffs(alone: Alone, signoffs: Sequence[SignOff]) -> Iterator[str]:
+    mine = [each for each in signoffs if each.topic == alone.topic.name]
+    if any(each.commit == alone.stack.tip for each in mine):
+        return
+    if not mine:
+        yield "no sign-off of a person in signoff.toml"
+    for each in mine:
+        yield (
+            f"the sign-off of {each.name} ({each.date}) is VOID: it is for {each.commit[:12]}, "
+            f"the branch is {alone.stack.tip[:12]}"
+        )
