@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from validate import backend_ops, divergence, results, teeth
+from validate.cells import Speed
 from validate.export.model import Exported, Trial
 from validate.export.template import disclose
 from validate.policy import Outcome
 from validate.report_build import list_unexecuted
+from validate.report_model import Comparison
 from validate.verdict import CheckResult, StepVerdict, Verdict
 
 NOT_ALONE = "not validated alone: exported with --no-build"
@@ -151,14 +153,15 @@ def show_speed(exported: Exported, trial: Trial) -> Section:
         f"speed of {patch}: no finished measurement in the store (nox -s export -- --profile quick)"
         for patch in lacking
     )
-    same = [
-        f"{speed.step} against {speed.parent}: {cell.cell.name} runs the same bytes"
-        for speed in trial.speeds
-        for cell in speed.cells
-        if cell.verdict.value == "IDENTICAL"
-    ]
+    same = list(filter(None, map(_say_identical, trial.speeds)))
     tables = tuple(filter(None, (trial.bench, "\n".join(f"* {line}" for line in same))))
     return Section("llama-bench", tables, missing)
+
+
+def _say_identical(speed: Comparison) -> str:
+    names = [cell.cell.name for cell in speed.cells if cell.verdict is Speed.IDENTICAL]
+    said = f"{speed.step} runs the same bytes as {speed.parent}: {', '.join(names)}"
+    return said if names else ""
 
 
 def show_own_checks(exported: Exported, trial: Trial) -> Section:

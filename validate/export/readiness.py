@@ -10,6 +10,7 @@ from series.signoff import SignOff
 from upstream.errors import ExitCode
 from validate.export.model import Readiness, Trial
 from validate.policy import Finding, Outcome, judge_gate
+from validate.policy.judge import REMINDERS
 from validate.verdict import EXIT_CODES, StepVerdict
 
 
@@ -19,9 +20,7 @@ def judge_readiness(
     """All reasons why a person should not send this branch yet, none when it is READY."""
     failures = [*_judge_gate(findings), *(_judge_trial(alone, trial) if trial else ())]
     reasons = [] if trial else ["not validated alone (--no-build)"]
-    gate = judge_gate(findings)
-    if gate is Outcome.NOT_CHECKED:
-        reasons.append("the policy gate could not check everything")
+    reasons += _list_unchecked(findings)
     reasons += _judge_signoffs(alone, signoffs)
     return Readiness((*failures, *reasons), bool(failures))
 
@@ -30,6 +29,20 @@ def _judge_gate(findings: Sequence[Finding]) -> Iterator[str]:
     red = Counter(finding.rule for finding in findings if finding.outcome is Outcome.RED)
     if red:
         yield f"{red.total()} red findings of the policy gate: {', '.join(red)}"
+
+
+def _list_unchecked(findings: Sequence[Finding]) -> Iterator[str]:
+    """What a person or GitHub alone knows does not hold the gate up; the rest does."""
+    if judge_gate(findings) is Outcome.GREEN:
+        return
+    rules = [finding.rule for finding in findings if is_unchecked(finding)]
+    if rules:
+        yield f"the policy gate did not check: {', '.join(dict.fromkeys(rules))}"
+
+
+def is_unchecked(finding: Finding) -> bool:
+    """Whether the gate waits for this rule."""
+    return finding.outcome is Outcome.NOT_CHECKED and finding.rule not in REMINDERS
 
 
 def _judge_trial(alone: Alone, trial: Trial) -> Iterator[str]:

@@ -11,6 +11,7 @@ from textwrap import indent
 
 from series.model import Topic
 from validate.export.model import Exported
+from validate.export.readiness import is_unchecked
 from validate.policy import Finding, Outcome
 from validate.report import align, document_builds, document_verdicts
 
@@ -48,7 +49,7 @@ def _format_row(each: Exported) -> tuple[str, str, str, str]:
 def _explain(each: Exported, summary: Summary) -> Iterator[str]:
     yield f"{each.name}: {each.readiness}"
     yield from (f"  {reason}" for reason in each.readiness.reasons)
-    yield from (f"    {format_finding(f)}" for f in each.findings if f.outcome is Outcome.RED)
+    yield from (f"    {format_finding(f)}" for f in each.findings if _is_shown(f))
     if each.alone.changed:
         yield f"  not the same diff as in the stack: {', '.join(each.alone.changed)}"
     if each.snapshot:
@@ -63,6 +64,10 @@ def _explain(each: Exported, summary: Summary) -> Iterator[str]:
     yield f"  {fetch_command(each, summary.repository)}"
     draft = " (PR.md: yours is kept)" if each.name in summary.edited else ""
     yield f"  files: {summary.output / each.name}{draft}"
+
+
+def _is_shown(finding: Finding) -> bool:
+    return finding.outcome is Outcome.RED or is_unchecked(finding)
 
 
 def fetch_command(each: Exported, repository: Path) -> str:
