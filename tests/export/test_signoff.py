@@ -93,6 +93,7 @@ def test_a_reminder_does_not_hold_a_branch_up() -> None:
         (None, [GREEN], [SIGNED], "not validated alone (--no-build)", False),
         (Verdict.FAIL, [GREEN], [SIGNED], "one.patch is FAIL: results", True),
         (Verdict.INVALID, [GREEN], [SIGNED], "one.patch is INVALID: results", True),
+        (Verdict.INFORMATION, [GREEN], [SIGNED], "one.patch was not judged: no check ran", True),
         (Verdict.PASS, [GREEN], [], "no sign-off of a person in signoff.toml", False),
         (
             Verdict.PASS,

@@ -11,7 +11,7 @@ from upstream.errors import ExitCode
 from validate.export.model import Readiness, Trial
 from validate.policy import Finding, Outcome, judge_gate
 from validate.policy.judge import REMINDERS
-from validate.verdict import EXIT_CODES, StepVerdict
+from validate.verdict import EXIT_CODES, StepVerdict, Verdict, worst
 
 
 def judge_readiness(
@@ -46,19 +46,25 @@ def is_unchecked(finding: Finding) -> bool:
 
 
 def _judge_trial(alone: Alone, trial: Trial) -> Iterator[str]:
-    for build in trial.builds:
-        if build.state == "failed":
-            yield f"{build.name} does not build alone: {build.error}"
-    own = {step.patch for step in alone.own}
-    for step in trial.verdicts:
-        if step.patch in own and _is_bad(step):
-            checks = [c.check for c in step.checks if c.verdict in EXIT_CODES]
-            yield f"{step.patch} is {step.verdict.value}: {', '.join(checks)}"
+    failed = [build for build in trial.builds if build.state == "failed"]
+    yield from (f"{build.name} does not build alone: {build.error}" for build in failed)
+    judged = {step.patch: step for step in trial.verdicts}
+    for name in [step.patch for step in alone.own]:
+        if name not in [build.name for build in failed]:
+            yield from _judge_step(name, judged.get(name))
 
 
-def _is_bad(step: StepVerdict) -> bool:
-    """A no or an invalid measurement; a check that lacks its environment is told as evidence."""
-    return EXIT_CODES.get(step.verdict, ExitCode.OK) not in (ExitCode.OK, ExitCode.ENVIRONMENT)
+def _judge_step(name: str, step: StepVerdict | None) -> Iterator[str]:
+    """A no, an invalid measurement, nothing at all; a check that lacks its environment is told as
+    evidence."""
+    checks = step.checks if step else ()
+    if all(check.verdict is Verdict.INFORMATION for check in checks):
+        yield f"{name} was not judged: no check ran"
+        return
+    found = worst(check.verdict for check in checks)
+    if EXIT_CODES.get(found, ExitCode.OK) not in (ExitCode.OK, ExitCode.ENVIRONMENT):
+        bad = [check.check for check in checks if check.verdict in EXIT_CODES]
+        yield f"{name} is {found.value}: {', '.join(bad)}"
 
 
 def _judge_signoffs(alone: Alone, signoffs: Sequence[SignOff]) -> Iterator[str]:
