@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from series.alone import Alone
 from series.model import Series, Stack, Step, Topic
+from series.topic_stack import TopicStack
 from tests.series.miniature import Miniature
 from upstream.git import Git
 from upstream.version import Version
@@ -42,7 +42,7 @@ def exported(
     """A topic of one patch on another's, with these results."""
     steps = (Step("low", "low.patch", "d" * 40, "d" * 40), Step("one", "one.patch", "e" * 40, ""))
     topic = Topic("one", "One", ("low",), ("one.patch",))
-    alone = Alone(topic, Stack(Version(100), "f" * 40, "f" * 40, steps))
+    alone = TopicStack(topic, Stack(Version(100), "f" * 40, "f" * 40, steps))
     history = History((Round(1, Version(100), "f" * 40, "e" * 40),), True)
     verdicts = tuple(
         StepVerdict(patch, parent, found)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from series.alone import Alone
 from series.manifest import load_series
 from series.model import Series, Stack, Step, Topic
 from series.signoff import SignOff, load_signoffs
+from series.topic_stack import TopicStack
 from tests.export.conftest import write_topics
 from upstream.errors import UsageError
 from upstream.version import Version
@@ -24,7 +24,7 @@ from validate.verdict import CheckResult, StepVerdict, Verdict
 TIP, OTHER = "a" * 40, "b" * 40
 TOPIC = Topic("one", "One", (), ("one.patch",))
 STEP = Step("one", "one.patch", TIP, "c" * 40)
-ALONE = Alone(TOPIC, Stack(Version(100), OTHER, OTHER, (STEP,)))
+ALONE = TopicStack(TOPIC, Stack(Version(100), OTHER, OTHER, (STEP,)))
 GREEN = Finding("subject-form", Outcome.GREEN, "one", "in form", "CONTRIBUTING.md:70 at b100")
 SIGNED = SignOff("one", "Ada", date(2026, 11, 30), TIP)
 GOOD = f'[[signoff]]\ntopic = "one"\nname = "Ada"\ndate = 2026-11-30\ncommit = "{TIP}"\n'

@@ -11,15 +11,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from series.alone import Alone
 from series.model import Series
 from series.stack import clear_locks, name_backup
+from series.topic_stack import TopicStack
 from upstream.git import NULL_ID, Git, RefMove
 from upstream.version import parse_version
 from validate.export.model import BRANCHES, Exported, History, Round
 
 
-def read_history(git: Git, series: Series, alone: Alone) -> History:
+def read_history(git: Git, series: Series, alone: TopicStack) -> History:
     """The topic's rounds with the present one; the same commit as last time is no new round."""
     known = _read_rounds(git, series, alone.topic.name)
     stack = alone.stack

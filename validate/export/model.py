@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from series.alone import Alone
 from series.model import Series
+from series.topic_stack import TopicStack
 from upstream.version import Version
 from validate.build import StepBuild
 from validate.policy import Finding
@@ -85,7 +85,7 @@ class Exported:
     package that the upstream commit was made from, "" for upstream's own commit."""
 
     series: Series
-    alone: Alone
+    alone: TopicStack
     history: History
     trial: Trial | None
     findings: tuple[Finding, ...]

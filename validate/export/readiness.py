@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from series.alone import Alone
 from series.signoff import SignOff
+from series.topic_stack import TopicStack
 from upstream.errors import ExitCode
 from validate.export.model import Readiness, Trial
 from validate.policy import Finding, Outcome, judge_gate
@@ -15,7 +15,7 @@ from validate.verdict import EXIT_CODES, StepVerdict, Verdict, worst
 
 
 def judge_readiness(
-    alone: Alone, trial: Trial | None, findings: Sequence[Finding], signoffs: Sequence[SignOff]
+    alone: TopicStack, trial: Trial | None, findings: Sequence[Finding], signoffs: Sequence[SignOff]
 ) -> Readiness:
     """All reasons why a person should not send this branch yet, none when it is READY."""
     failures = [*_judge_gate(findings), *(_judge_trial(alone, trial) if trial else ())]
@@ -45,7 +45,7 @@ def is_unchecked(finding: Finding) -> bool:
     return finding.outcome is Outcome.NOT_CHECKED and finding.rule not in REMINDERS
 
 
-def _judge_trial(alone: Alone, trial: Trial) -> Iterator[str]:
+def _judge_trial(alone: TopicStack, trial: Trial) -> Iterator[str]:
     failed = [build for build in trial.builds if build.state == "failed"]
     yield from (f"{build.name} does not build alone: {build.error}" for build in failed)
     judged = {step.patch: step for step in trial.verdicts}
@@ -67,7 +67,7 @@ def _judge_step(name: str, step: StepVerdict | None) -> Iterator[str]:
         yield f"{name} is {found.value}: {', '.join(bad)}"
 
 
-def _judge_signoffs(alone: Alone, signoffs: Sequence[SignOff]) -> Iterator[str]:
+def _judge_signoffs(alone: TopicStack, signoffs: Sequence[SignOff]) -> Iterator[str]:
     mine = [each for each in signoffs if each.topic == alone.topic.name]
     if any(each.commit == alone.stack.tip for each in mine):
         return

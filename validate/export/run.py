@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from series.alone import Alone, Entangled, Rebuilder, refuse_entangled
 from series.commands import Bench, make_plan
 from series.decisions import Decisions, gather_decisions
 from series.model import Series, Stack, Topic
 from series.signoff import load_signoffs
 from series.stack import load_stack
+from series.topic_stack import Entangled, Rebuilder, TopicStack, refuse_entangled
 from upstream.errors import ConflictWaiting, UsageError
 from upstream.lab import hold_lock
 from upstream.store import read_held
@@ -39,7 +39,7 @@ class Options:
     onto: Version
     topics: Sequence[str]
     output: Path
-    trial: Callable[[Alone], Trial] | None
+    trial: Callable[[TopicStack], Trial] | None
     lookup: Lookup | None = None
     author: str = ""
 
@@ -112,10 +112,10 @@ def choose_topics(
 
 def rebuild_topics(
     bench: Bench, whole: Stack, decisions: Decisions, topics: Sequence[Topic]
-) -> list[Alone]:
+) -> list[TopicStack]:
     """Every topic alone. Raises UsageError when one needs a topic that it does not require."""
 
-    def rebuild(topic: Topic) -> Alone | Entangled:
+    def rebuild(topic: Topic) -> TopicStack | Entangled:
         scratch = _own_scratch(bench, topic.name)
         return Rebuilder(bench.git, bench.series, whole, decisions, scratch).rebuild(topic)
 
@@ -123,7 +123,7 @@ def rebuild_topics(
     entangled = [each for each in found if isinstance(each, Entangled)]
     if entangled:
         raise refuse_entangled(entangled, bench.series)
-    return [each for each in found if isinstance(each, Alone)]
+    return [each for each in found if isinstance(each, TopicStack)]
 
 
 def make_all_files(bench: Bench, exported: Sequence[Exported], output: Path) -> list[Files]:
@@ -154,7 +154,7 @@ def name_snapshot(bench: Bench, whole: Stack) -> str:
     return "" if held is None or held.snapshot is None else held.origin
 
 
-def _subject(bench: Bench, alone: Alone, options: Options) -> Subject:
+def _subject(bench: Bench, alone: TopicStack, options: Options) -> Subject:
     stack, series = alone.stack, bench.series
     return Subject(
         git=bench.git,

@@ -8,8 +8,8 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from series.alone import Alone
 from series.model import Series
+from series.topic_stack import TopicStack
 from upstream.git import Git
 from upstream.lab import Lab, hold_lock
 from validate.__main__ import make_builder, measure
@@ -44,7 +44,7 @@ class Workshop:
     args: argparse.Namespace
     profile: Profile | None
 
-    def try_alone(self, alone: Alone) -> Trial:
+    def try_alone(self, alone: TopicStack) -> Trial:
         """Build and judge one topic.
 
         Raises InvalidMeasurement when the base does not build, EnvironmentFault for the machine.
@@ -62,7 +62,7 @@ class Workshop:
         )
 
     def _judge(
-        self, builder: Builder, alone: Alone, room: Room, builds: Sequence[StepBuild]
+        self, builder: Builder, alone: TopicStack, room: Room, builds: Sequence[StepBuild]
     ) -> Findings:
         stack, git = alone.stack, self.git
         series, versions = self.series, met_versions(git, self.series, stack)

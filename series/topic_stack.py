@@ -18,7 +18,7 @@ from upstream.git import Git
 
 
 @dataclass(frozen=True)
-class Alone:
+class TopicStack:
     """A topic's own stack: steps of required topics first. `changed` names the patches whose diff
     is another one here than in the whole stack."""
 
@@ -51,14 +51,14 @@ class Rebuilder:
     decisions: Decisions
     scratch: Path
 
-    def rebuild(self, topic: Topic) -> Alone | Entangled:
+    def rebuild(self, topic: Topic) -> TopicStack | Entangled:
         """The topic alone, or what is missing for that."""
         plan = self._plan(topic, self._close((topic.name,)))
         if plan.waiting:
             missing = self._find_missing(topic)
             return Entangled(topic.name, missing, "; ".join(map(_describe, plan.waiting)))
         changed = tuple(o.patch for o in plan.outcomes if o.fate == "changed")
-        return Alone(topic, plan.new, changed)
+        return TopicStack(topic, plan.new, changed)
 
     def _plan(self, topic: Topic, kept: set[str]) -> Plan:
         steps = self._upto(topic)
