@@ -53,7 +53,7 @@ class Exporter:
 
     def arguments(self, *args: str) -> list[str]:
         where = ["--upstream", "remote", "--remote", self.remote, "--series", str(self.series)]
-        return [*args, *where, "--no-build"]
+        return [*args, *where, "--no-build", "--offline"]
 
     def run(self, *args: str, onto: str = "b100") -> tuple[int, str]:
         """The exit code and what it printed; what it raises is passed on."""

@@ -22,10 +22,12 @@ pytestmark = pytest.mark.e2e
 SERIES = ROOT / "series"
 
 
-def export(output: Path, *args: str) -> tuple[int, dict[str, Any]]:
+def export(output: Path) -> tuple[int, dict[str, Any]]:
     base = str(load_series(SERIES).base)
     command = (sys.executable, "-m", "validate.export", "--onto", base, "--output", str(output))
-    done = subprocess.run((*command, "--json", *args), cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        (*command, "--json", "--offline"), cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
     document: dict[str, Any] = json.loads(done.stdout)
     return done.returncode, document
 

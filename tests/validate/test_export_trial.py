@@ -45,7 +45,16 @@ def upstream(lab: Lab, tmp_path: Path) -> Miniature:
 
 def export(upstream: Miniature, series: Path) -> tuple[int, dict[str, dict[str, Any]], str]:
     where = ("--upstream", "remote", "--remote", upstream.url, "--series", str(series))
-    command = (sys.executable, "-m", "validate.export", "--onto", "b100", "--json", *where)
+    command = (
+        sys.executable,
+        "-m",
+        "validate.export",
+        "--onto",
+        "b100",
+        "--json",
+        "--offline",
+        *where,
+    )
     done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True)
     topics: Mapping[str, Any] = json.loads(done.stdout or '{"topics": []}')
     return done.returncode, {t["topic"]: t for t in topics["topics"]}, done.stderr

@@ -14,6 +14,7 @@ from upstream.edge import add_common_options, run_command, write_json, write_mes
 from upstream.errors import ExitCode, UsageError
 from validate.export.report import Summary, document_summary, format_summary
 from validate.export.run import Options, export_topics
+from validate.export.search import PullRequestSearch
 from validate.guards import NO_DEVICE
 
 
@@ -32,6 +33,12 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--check", action="store_true", help="exit with 1 when a topic is not READY"
+    )
+    parser.add_argument(
+        "--offline", action="store_true", help="do not search upstream's pull requests"
+    )
+    parser.add_argument(
+        "--author", default="", metavar="LOGIN", help="your name on GitHub, for newcomers' rules"
     )
     _add_trial_options(parser)
     parser.set_defaults(run=run)
@@ -83,7 +90,8 @@ def exit_code(summary: Summary, *, strict: bool) -> ExitCode:
 def read_options(args: argparse.Namespace, bench: Bench, output: Path) -> Options:
     """What the command line asks for. What builds is imported only when something is built."""
     onto = bench.upstream.resolve(args.onto)
-    options = Options(onto, tuple(args.topics), output, None)
+    lookup = None if args.offline else PullRequestSearch()
+    options = Options(onto, tuple(args.topics), output, None, lookup, args.author)
     if not args.build:
         return options
     from validate.export.trial import Workshop

@@ -3,7 +3,7 @@ comes before the first file or ref moves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +25,8 @@ from validate.export.model import Exported, Files, Trial
 from validate.export.readiness import judge_readiness
 from validate.export.report import Summary
 from validate.policy import Evidence, Lookup, Subject, judge_topic
+from validate.policy.judge import check_waivers
 
-A = TypeVar("A")
 B = TypeVar("B")
 WORKERS = 4
 WAIT = 60.0  # seconds for another series' export to finish moving
@@ -47,23 +47,24 @@ class Options:
 def export_topics(bench: Bench, options: Options) -> tuple[Summary, str | None]:
     """Export the chosen topics; what was done, and the prefix of the refs' backup if any moved.
 
-    Raises UsageError for an unknown topic, a bad signoff.toml or a missing `requires`,
-    ConflictWaiting when the stack does not stand on that version.
+    Raises UsageError for an unknown topic, a bad signoff.toml, a waiver of no rule or a missing
+    `requires`, ConflictWaiting when the stack does not stand on that version.
     """
+    check_waivers(bench.series.waivers)  # before anything is built for minutes
     signoffs = load_signoffs(bench.series)
     whole, decisions = find_stack(bench, options.onto)
     chosen, empty = choose_topics(bench.series, whole, options.topics)
     found = rebuild_topics(bench, whole, decisions, chosen)
     snapshot = name_snapshot(bench, whole)
-    exported = []
-    for alone in found:
-        trial = options.trial(alone) if options.trial else None
+    trials = [options.trial(alone) if options.trial else None for alone in found]
+
+    def judge(alone: TopicStack, trial: Trial | None) -> Exported:
         findings = judge_topic(_subject(bench, alone, options), _evidence(trial), options.lookup)
         readiness = judge_readiness(alone, trial, findings, signoffs)
         history = read_history(bench.git, bench.series, alone)
-        exported.append(
-            Exported(bench.series, alone, history, trial, findings, readiness, snapshot)
-        )
+        return Exported(bench.series, alone, history, trial, findings, readiness, snapshot)
+
+    exported = _in_parallel(judge, found, trials)
     files = make_all_files(bench, exported, options.output)
     changed, backup = publish(bench, exported, files, options.output)
     edited = tuple(each.folder.name for each in files if is_edited(each.folder))
@@ -182,6 +183,7 @@ def _own_scratch(bench: Bench, name: str) -> Path:
     return folder
 
 
-def _in_parallel(work: Callable[[A], B], items: Iterable[A]) -> list[B]:
+def _in_parallel(work: Callable[..., B], *items: Sequence[object]) -> list[B]:
+    """One result an item; the work waits for git most of the time, so threads will do."""
     with ThreadPoolExecutor(WORKERS) as pool:
-        return list(pool.map(work, items))
+        return list(pool.map(work, *items))
