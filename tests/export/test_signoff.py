@@ -107,7 +107,7 @@ def test_a_reminder_does_not_hold_a_branch_up() -> None:
             Verdict.PASS,
             [GREEN, Finding("ascii", Outcome.RED, "one", "an umlaut", "")],
             [SIGNED],
-            "1 red findings of the policy gate: ascii",
+            "the policy gate is red: ascii",
             True,
         ),
         (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from series.signoff import SignOff
@@ -11,6 +10,7 @@ from upstream.errors import ExitCode
 from validate.export.model import Readiness, Trial
 from validate.policy import Finding, Outcome, judge_gate
 from validate.policy.judge import REMINDERS
+from validate.speed_stack import TIP
 from validate.verdict import EXIT_CODES, StepVerdict, Verdict, worst
 
 
@@ -26,9 +26,9 @@ def judge_readiness(
 
 
 def _judge_gate(findings: Sequence[Finding]) -> Iterator[str]:
-    red = Counter(finding.rule for finding in findings if finding.outcome is Outcome.RED)
+    red = dict.fromkeys(f.rule for f in findings if f.outcome is Outcome.RED)
     if red:
-        yield f"{red.total()} red findings of the policy gate: {', '.join(red)}"
+        yield f"the policy gate is red: {', '.join(red)}"
 
 
 def _list_unchecked(findings: Sequence[Finding]) -> Iterator[str]:
@@ -52,6 +52,8 @@ def _judge_trial(alone: TopicStack, trial: Trial) -> Iterator[str]:
     for name in [step.patch for step in alone.own]:
         if name not in [build.name for build in failed]:
             yield from _judge_step(name, judged.get(name))
+    if TIP in judged:
+        yield from _judge_step(TIP, judged[TIP])
 
 
 def _judge_step(name: str, step: StepVerdict | None) -> Iterator[str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from series.model import Series
 from series.topic_stack import TopicStack
@@ -14,6 +14,7 @@ from upstream.git import Git
 from upstream.lab import Lab, hold_lock
 from validate.__main__ import make_builder, measure
 from validate.build import Builder, StepBuild, build_stack
+from validate.cells import Speed
 from validate.checks import Validation, validate_stack
 from validate.corpus import open_corpus
 from validate.export.model import Trial
@@ -29,7 +30,7 @@ from validate.sample_store import open_samples
 from validate.shader_root import find_root
 from validate.source_tree import open_check_tree
 from validate.speed import Bench, Measured, Pairing, recall_speed
-from validate.speed_stack import compare_stack, list_pairings
+from validate.speed_stack import add_speed, compare_stack, list_pairings
 
 RECALLED = (FULL, QUICK)  # the fuller measurement is the better evidence
 
@@ -93,11 +94,17 @@ class Workshop:
             ]
             recalled = {each.name: _recall_one(benches, each) for each in pairings}
         known = {name: one for name, one in recalled.items() if one is not None}
-        speeds = compare_stack([p for p in pairings if p.name in known], known)
+        compared = [pairing for pairing in pairings if pairing.name in known]
+        speeds = compare_stack(compared, known)
         text = format_all(speeds, {name: one.samples for name, one in known.items()})
-        return replace(found, speeds=speeds, pr_text=text)
+        steps = add_speed(found.steps, compared, known)
+        return Findings(steps, found.builds, speeds, pr_text=text)
 
 
 def _recall_one(benches: Sequence[Bench], pairing: Pairing) -> Measured | None:
-    found = (recall_speed(bench, pairing) for bench in benches)
-    return next((one for one in found if one is not None), None)
+    """The fullest stored comparison; one with a program that the source lacks is none."""
+    for bench in benches:
+        found = recall_speed(bench, pairing)
+        if found and all(cell.verdict is not Speed.INVALID for cell in found.cells):
+            return found
+    return None
