@@ -16,7 +16,8 @@ from series.model import Claim, Dropped, Landed, Numerics, Series, Topic, Waiver
 from upstream.errors import UsageError
 from upstream.version import Version, parse_version
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+# A topic is also a branch and a folder: git refuses "..", and names that end in "." or ".lock".
+_NAME = re.compile(r"(?!.*\.\.)(?!.*\.lock$)[a-z0-9][a-z0-9._-]*(?<!\.)")
 _PATCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\.patch")
 Table = Mapping[str, Any]
 

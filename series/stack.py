@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count, islice
 from pathlib import Path
@@ -80,7 +80,12 @@ def _indent(text: str) -> str:
 def clear_ref_locks(git: Git, series: Series) -> None:
     """Remove git's locks on our refs that a machine left when it went down; for the holder of the
     series' lock. A young one may be of a git that outlived its killed parent."""
-    for prefix in (refs_of(series), _backups_of(series)):
+    clear_locks(git, (refs_of(series), _backups_of(series)))
+
+
+def clear_locks(git: Git, prefixes: Sequence[str]) -> None:
+    """Remove git's locks on refs below these prefixes that nobody can hold any more."""
+    for prefix in prefixes:
         for path in (git.directory / prefix).rglob("*.lock"):
             if time.time() - path.stat().st_mtime > STALE_SECONDS:
                 path.unlink(missing_ok=True)
@@ -111,17 +116,18 @@ def save_stack(git: Git, series: Series, stack: Stack) -> str | None:
     old = git.list_refs(prefix)
     if old == {f"{prefix}/{part}": new[part] for part in PARTS}:
         return None
-    backup = _name_backup(git, series)
+    backup = name_backup(git, _backups_of(series))
     moves = [RefMove(f"{prefix}/{p}", new[p], old.get(f"{prefix}/{p}", NULL_ID)) for p in PARTS]
     moves += [RefMove(ref.replace(prefix, backup), commit, NULL_ID) for ref, commit in old.items()]
     git.move_refs(moves)
     return backup if old else None
 
 
-def _name_backup(git: Git, series: Series) -> str:
-    """A dated prefix that holds nothing yet: two rebases in one second keep both backups."""
-    stamp = f"{_backups_of(series)}{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
-    taken = {ref.rsplit("/", 1)[0] for ref in git.list_refs(_backups_of(series))}
+def name_backup(git: Git, folder: str) -> str:
+    """A dated prefix below `folder`/ that holds nothing yet: two runs in one second keep both
+    backups."""
+    stamp = f"{folder}{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
+    taken = {ref.rsplit("/", 1)[0] for ref in git.list_refs(folder)}
     numbered = (f"{stamp}-{number}" for number in count(2))
     return next(name for name in (stamp, *islice(numbered, len(taken) + 1)) if name not in taken)
 
@@ -132,7 +138,7 @@ def _backups_of(series: Series) -> str:
 
 def restore_stack(git: Git, series: Series, backup: str) -> str:
     """Bring a backup's refs back, in one transaction; the name of the present ones' backup."""
-    prefix, aside = refs_of(series), _name_backup(git, series)
+    prefix, aside = refs_of(series), name_backup(git, _backups_of(series))
     kept = git.list_refs(_backups_of(series))
     if not {f"{backup}/{part}" for part in PARTS} <= kept.keys():
         known = sorted({ref.rsplit("/", 1)[0] for ref in kept})

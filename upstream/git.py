@@ -237,6 +237,11 @@ class Git:
             rest = rest[end:]
         return found
 
+    def range_diff(self, old: tuple[str, str], new: tuple[str, str]) -> str:
+        """How two stacks, each (base, tip), differ patch by patch, as `git range-diff` says it."""
+        ranges = (f"{base}..{tip}" for base, tip in (old, new))
+        return self.text("range-diff", "--no-color", "--no-ext-diff", *ranges)
+
     # -- writing objects ----------------------------------------------------------------------
 
     def write_blob(self, content: bytes) -> str:

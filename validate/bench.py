@@ -18,6 +18,7 @@ from upstream.provider import open_upstream
 from upstream.version import Version
 from validate.bench_build import bench_build
 from validate.bench_drift import bench_drift
+from validate.bench_export import bench_export
 from validate.bench_rebase import bench_rebase
 from validate.bench_speed import bench_speed
 from validate.bench_statistics import list_figures, simulate_models
@@ -171,6 +172,7 @@ def measure_drift(lab: Lab, args: argparse.Namespace) -> list[Figure]:
 GROUPS: dict[str, Callable[[Lab, argparse.Namespace], list[Figure]]] = {
     "build": measure_build,
     "drift": measure_drift,
+    "export": bench_export,
     "import": measure_import,
     "noop": measure_nothing_to_do,
     "rebase": measure_rebase,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from series.model import Series
@@ -128,13 +128,20 @@ def _list_unmeasured(report: Report) -> Iterator[str]:
     for step in report.steps:
         if step.verdict is None:
             yield f"{step.patch} was not judged: the run ended before it."
-        for backend, claim in step.claims.items():
-            if backend not in report.header.backends:
-                ran = ", ".join(report.header.backends)
-                yield f"{step.patch} claims {claim} on {backend}; this run executed on {ran} only."
+        yield from list_unexecuted(step.patch, step.claims, report.header.backends)
     compared = [step.speed for step in report.steps if step.speed] + [report.tip]
     if not any(speed.cells for speed in compared if speed):
         yield "Speed: no cell was measured, so nothing here says that a step is not slower."
+
+
+def list_unexecuted(
+    patch: str, claims: Mapping[str, str], backends: Sequence[str]
+) -> Iterator[str]:
+    """Backends that a patch claims something about and that nothing was executed on."""
+    for backend, claim in claims.items():
+        if backend not in backends:
+            ran = ", ".join(backends)
+            yield f"{patch} claims {claim} on {backend}; this run executed on {ran} only."
 
 
 def _count_checks(checks: Sequence[CheckResult]) -> Count:

@@ -113,6 +113,11 @@ class SampleStore:
         (found,) = self._read("SELECT id FROM sessions WHERE identity = ?", key.identity)
         return int(found["id"])
 
+    def recall(self, key: SessionKey) -> list[Judged] | None:
+        """The verdicts of a session that was finished, None where it was not, or never begun."""
+        rows = self._read("SELECT id FROM sessions WHERE identity = ?", key.identity)
+        return self.verdicts(int(rows[0]["id"])) if rows else None
+
     def add(self, session: int, track: Track, samples: Sequence[Sample]) -> None:
         """Write the samples of one process; on return they survive a power cut."""
         taken = self._clock()

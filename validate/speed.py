@@ -101,6 +101,14 @@ def measure_speed(bench: Bench, pairing: Pairing, seconds: float) -> Measured:
     return Measured(cells, contest.cached, tuple(contest.samples))
 
 
+def recall_speed(bench: Bench, pairing: Pairing) -> Measured | None:
+    """What finished sessions say of a pairing; None where one is missing: nothing is measured."""
+    contest = _Contest(bench, pairing)
+    _, jobs = _sort_jobs(bench, pairing)
+    finished = all(contest.is_finished(job) for job in jobs)
+    return measure_speed(bench, pairing, 0.0) if finished else None
+
+
 def has_work(bench: Bench, pairing: Pairing) -> bool:
     """Whether any program of the profile differs between the two."""
     targets = _targets(bench)
@@ -239,6 +247,13 @@ class _Contest:
             stored = self.bench.store.samples(session)
             self.samples += [each.sample for each in stored if each.track == "step"]
         return judged
+
+    def is_finished(self, job: Job) -> bool:
+        """Whether the sessions that judge this program are in the store."""
+        first = self.bench.store.recall(self._key(job, 1))
+        if first is None or all(one.verdict is not Speed.SLOWER for one in first):
+            return first is not None
+        return self.bench.store.recall(self._key(job, 2)) is not None
 
     def _settle(
         self, job: Job, plan: Plan, run: int, session: int, measure: Measure

@@ -18,7 +18,7 @@ from upstream.git import Git
 from upstream.lab import Lab
 from upstream.version import Version
 from validate.ledger.check import check_ledgers, met_versions
-from validate.ledger.claims import load_claims
+from validate.ledger.claims import Claims, load_claims
 from validate.verdict import CheckResult, Verdict
 
 README = Change("0001-readme.patch", {"README.md": "another text\n"})
@@ -305,3 +305,12 @@ def test_the_project_s_own_ledger_file_is_right() -> None:
         "mul_mm.comp APPLY_SLM_A_RESHAPE",
     }
     assert all(row.rows for row in claims.watched)
+
+
+def test_a_topic_alone_answers_for_its_own_patches_only() -> None:
+    claims = load_claims(load_series(Path(__file__).parents[2] / "series"))
+    patches = {row.patch for row in claims.watched}
+    assert patches
+    for patch in patches:
+        assert {row.patch for row in claims.narrow([patch]).watched} == {patch}
+    assert claims.narrow(["other.patch"]) == Claims()

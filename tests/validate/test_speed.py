@@ -29,7 +29,7 @@ from validate.profiles import QUICK
 from validate.room import Model, Room
 from validate.sample_store import SampleStore, open_samples
 from validate.samplers import make_twin, probe
-from validate.speed import Bench, Measured, Pairing, measure_speed
+from validate.speed import Bench, Measured, Pairing, measure_speed, recall_speed
 from validate.speed_stack import TIP, add_speed, check_speed, list_pairings, measure_stack
 from validate.verdict import StepVerdict, Verdict
 
@@ -165,8 +165,13 @@ def test_identical_binaries_are_not_run(
 def test_a_finished_comparison_is_not_measured_again(
     bench: Bench, built: tuple[Lab, dict[str, StepBuild]]
 ) -> None:
+    assert recall_speed(bench, pair(built, "slower")) is None
     first = measure_speed(bench, pair(built, "slower"), 60.0)
     rows = list(bench.store.export())
+    recalled = recall_speed(bench, pair(built, "slower"))
+    assert recalled is not None
+    assert (recalled.cached, recalled.cells) == (True, first.cells)
+    assert recall_speed(replace(bench, seed=2), pair(built, "slower")) is None
     again = measure_speed(bench, pair(built, "slower"), 60.0)
     assert (first.cached, again.cached) == (False, True)
     assert again.cells == first.cells

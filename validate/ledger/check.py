@@ -43,17 +43,26 @@ class LedgerBook:
     """The ledgers of one run: read once, kept in the lab's results.
 
     `versions`: upstream versions with their trees, oldest first; the first is the base that the
-    patches were reviewed on, the last the one that the stack stands on.
+    patches were reviewed on, the last the one that the stack stands on. `alone`: the stack is a
+    part of the series, and what the series claims for other patches is no concern of it.
     """
 
     def __init__(
-        self, lab: Lab, git: Git, series: Series, stack: Stack, versions: Versions
+        self,
+        lab: Lab,
+        git: Git,
+        series: Series,
+        stack: Stack,
+        versions: Versions,
+        *,
+        alone: bool = False,
     ) -> None:
         self._lab = lab
         self._git = git
         self._versions = versions
         self._patches = [step.patch for step in stack.steps]
-        self._claims = load_claims(series)
+        claims = load_claims(series)
+        self._claims = claims.narrow(self._patches) if alone else claims
         self._read: dict[str, tuple[Ledger, bool]] = {}
         self._upstream: list[Change] | None = None
 

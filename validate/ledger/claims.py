@@ -6,7 +6,7 @@ A series without the file takes and watches nothing.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,14 @@ class Claims:
     claimed: tuple[Claimed, ...] = ()
     watched: tuple[Watched, ...] = ()
     accepted: tuple[Accepted, ...] = ()
+
+    def narrow(self, patches: Collection[str]) -> Claims:
+        """Only what is claimed for these patches."""
+        return Claims(
+            tuple(row for row in self.claimed if row.patch in patches),
+            tuple(row for row in self.watched if row.patch in patches),
+            tuple(row for row in self.accepted if row.patch in patches),
+        )
 
 
 def load_claims(series: Series) -> Claims:
