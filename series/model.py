@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -92,6 +92,17 @@ class Series:
         for topic in self.topics:
             for patch in topic.patches:
                 yield topic, patch
+
+    def close_topics(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The topics with all that they require over any number of links, in order."""
+        requires = {topic.name: topic.requires for topic in self.topics}
+        found: set[str] = set()
+        left = list(names)
+        while left:
+            name = left.pop()
+            left += [other for other in requires[name] if other not in found]
+            found.add(name)
+        return tuple(topic.name for topic in self.topics if topic.name in found)
 
     def claim(self, patch: str) -> Claim:
         """The claim of a patch; the strictest one where it declares nothing."""

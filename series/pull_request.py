@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import time
 from collections.abc import Mapping
@@ -19,20 +18,16 @@ from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
 import requests
-from requests.auth import AuthBase
 
 from series.decisions import write_file
+from series.github import REPOSITORY, TIME_LIMITS, Bearer, name_api
 from series.model import Landed
 from upstream.lab import Lab
 
-REPOSITORY = "ggml-org/llama.cpp"
-API = "https://api.github.com"
 TRAILER = "Upstream-PR"
-TIME_LIMITS = (4.0, 15.0)  # seconds to connect, seconds without a byte
 FRESH_SECONDS = 900.0  # an answer this young is not asked for again
 MOST_BYTES = 4_000_000
 MOST_HOPS = 3
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 REDIRECTS = (301, 302, 307, 308)
 _NAMED = re.compile(
     r"(?P<repo>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)?#(?P<number>\d{1,9})", re.ASCII
@@ -40,7 +35,6 @@ _NAMED = re.compile(
 _ADDRESS = re.compile(r"https://github\.com/(?P<repo>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)/pull/(?P<number>\d{1,9})/?",
                       re.ASCII)  # fmt: skip
 _TRAILER = re.compile(r"^([A-Za-z][A-Za-z0-9-]*):[ \t]*(.+)$", re.M)
-_TOKEN = re.compile(r"[\x21-\x7e]+")
 
 
 @dataclass(frozen=True)
@@ -116,9 +110,9 @@ class PullRequests:
     who is offline waits for one time limit, not for one a patch."""
 
     def __init__(self, lab: Lab, api: str = "", token: str | None = None) -> None:
-        self.api = (api or os.environ.get("GITHUB_API_URL") or API).rstrip("/")
+        self.api = name_api(api)
         self._folder = lab.root / "pull-requests"
-        self._auth = _Bearer(os.environ.get("GITHUB_TOKEN", "") if token is None else token)
+        self._auth = Bearer(token)
         self._failure = ""
 
     def look_up(self, text: str) -> Answer:
@@ -188,21 +182,6 @@ class _Refused(Exception):
     def __init__(self, reason: str, *, for_all: bool = False) -> None:
         super().__init__(reason)
         self.for_all = for_all
-
-
-class _Bearer(AuthBase):
-    """Adds the token to requests that cannot be read on the way."""
-
-    def __init__(self, token: str) -> None:
-        stripped = token.strip()
-        # http.client quotes a header that it refuses, so a token it would refuse is not used.
-        self.token = stripped if _TOKEN.fullmatch(stripped) else ""
-
-    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        parts = urlsplit(request.url or "")
-        if self.token and (parts.scheme == "https" or parts.hostname in LOOPBACK):
-            request.headers["Authorization"] = f"Bearer {self.token}"
-        return request
 
 
 def _get(session: requests.Session, url: str, etag: str) -> tuple[int, Mapping[str, str], bytes]:

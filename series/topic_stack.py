@@ -6,7 +6,7 @@ with the patches of other topics left out; in memory, with the engine of the reb
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -53,14 +53,14 @@ class Rebuilder:
 
     def rebuild(self, topic: Topic) -> TopicStack | Entangled:
         """The topic alone, or what is missing for that."""
-        plan = self._plan(topic, self._close((topic.name,)))
+        plan = self._plan(topic, self.series.close_topics((topic.name,)))
         if plan.waiting:
             missing = self._find_missing(topic)
             return Entangled(topic.name, missing, "; ".join(map(_describe, plan.waiting)))
         changed = tuple(o.patch for o in plan.outcomes if o.fate == "changed")
         return TopicStack(topic, plan.new, changed)
 
-    def _plan(self, topic: Topic, kept: set[str]) -> Plan:
+    def _plan(self, topic: Topic, kept: Sequence[str]) -> Plan:
         steps = self._upto(topic)
         left_out = {
             step.patch: Dropped(step.topic, step.patch, "of another topic")
@@ -79,25 +79,14 @@ class Rebuilder:
     def _find_missing(self, topic: Topic) -> tuple[str, ...]:
         """The fewest other topics with which it applies: all earlier ones do, so leave out one
         after the other."""
-        kept = self._close((topic.name,))
+        kept = self.series.close_topics((topic.name,))
         steps = self._upto(topic)
         needed = list(dict.fromkeys(step.topic for step in steps if step.topic not in kept))
         for name in reversed(list(needed)):
             fewer = [other for other in needed if other != name]
-            if not self._plan(topic, self._close((topic.name, *fewer))).waiting:
+            if not self._plan(topic, self.series.close_topics((topic.name, *fewer))).waiting:
                 needed = fewer
         return tuple(needed)
-
-    def _close(self, names: Iterable[str]) -> set[str]:
-        """The topics with all that they require, over any number of links."""
-        requires = {topic.name: topic.requires for topic in self.series.topics}
-        found: set[str] = set()
-        left = list(names)
-        while left:
-            name = left.pop()
-            left += [other for other in requires[name] if other not in found]
-            found.add(name)
-        return found
 
 
 def refuse_entangled(found: Sequence[Entangled], series: Series) -> UsageError:

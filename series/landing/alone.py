@@ -55,22 +55,11 @@ def isolate_stack(git: Git, series: Series, stack: Stack) -> list[Alone]:
     found: dict[str, list[Alone]] = {topic.name: [] for topic in series.topics}
     made: list[Alone] = []
     for step, old, parent in zip(stack.steps, commits, parents, strict=False):
-        needs = tuple(each for name in required(series, step.topic) for each in found[name])
+        needs = tuple(each for name in series.close_topics((step.topic,)) for each in found[name])
         one = _isolate(git, stack, step, old, parent, needs)
         found[step.topic].append(one)
         made.append(one)
     return made
-
-
-def required(series: Series, topic: str) -> list[str]:
-    """The topics that a topic stands on, itself last, in the order of the series."""
-    topics = {each.name: each for each in series.topics}
-    wanted, queue = {topic}, [topic]
-    while queue:
-        fresh = set(topics[queue.pop()].requires) - wanted
-        wanted |= fresh
-        queue += fresh
-    return [each.name for each in series.topics if each.name in wanted]
 
 
 def _isolate(

@@ -215,10 +215,10 @@ def test_token_is_not_sent_in_the_clear_and_netrc_never(
 ) -> None:
     from requests import PreparedRequest
 
-    from series.pull_request import _Bearer
+    from series.github import Bearer
 
     far = PreparedRequest()
-    far.prepare("GET", "http://api.example/x", auth=_Bearer(TOKEN))
+    far.prepare("GET", "http://api.example/x", auth=Bearer(TOKEN))
     assert "Authorization" not in (far.headers or {})
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password secret\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))

@@ -1,30 +1,22 @@
 """Search upstream's pull requests, read-only. Source: GitHub's REST API,
 https://docs.github.com/en/rest/search/search#search-issues-and-pull-requests.
 
-Only GET leaves this module. `GITHUB_TOKEN` raises the rate limit; it is sent as a header, to https
-or the loopback only, and is in no file, message or error.
+Only GET leaves this module.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import re
 import threading
 from urllib.parse import urlsplit
 
 import requests
-from requests.auth import AuthBase
 
+from series.github import REPOSITORY, TIME_LIMITS, Bearer, name_api
 from upstream.errors import EnvironmentFault
 from validate.policy import Search
 
-REPOSITORY = "ggml-org/llama.cpp"
-API = "https://api.github.com"
-TIME_LIMITS = (4.0, 15.0)  # seconds to connect, seconds without a byte
 SHOWN = 5
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
-_TOKEN = re.compile(r"[\x21-\x7e]+")
 
 
 class PullRequestSearch:
@@ -32,8 +24,8 @@ class PullRequestSearch:
     is offline waits for one time limit."""
 
     def __init__(self, api: str = "", token: str | None = None) -> None:
-        self._url = (api or os.environ.get("GITHUB_API_URL") or API).rstrip("/") + "/search/issues"
-        self._auth = _Bearer(os.environ.get("GITHUB_TOKEN", "") if token is None else token)
+        self._url = name_api(api) + "/search/issues"
+        self._auth = Bearer(token)
         self._known: dict[str, Search] = {}
         self._failure = ""
         self._lock = threading.Lock()
@@ -74,17 +66,3 @@ def _parse(body: bytes) -> Search:
     items = document["items"]
     titles = tuple(f"#{int(item['number'])} {' '.join(item['title'].split())}" for item in items)
     return Search(int(document["total_count"]), titles)
-
-
-class _Bearer(AuthBase):
-    """Adds the token to requests that nobody can read on the way."""
-
-    def __init__(self, token: str) -> None:
-        # A header that http.client refuses would be quoted in its error.
-        self._token = token.strip() if _TOKEN.fullmatch(token.strip()) else ""
-
-    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        parts = urlsplit(request.url or "")
-        if self._token and (parts.scheme == "https" or parts.hostname in LOOPBACK):
-            request.headers["Authorization"] = f"Bearer {self._token}"
-        return request
