@@ -1,12 +1,20 @@
-// Compile one compute shader with a Vulkan driver and print what its compiler says about it.
+// Compile compute shaders with a Vulkan driver and print what its compiler says about them.
 //
-//   pipeline_stats --spirv FILE [--entry NAME] [--spec ID=VALUE,...] [--subgroup SIZE]
-//                  [--push BYTES] [--bindings COUNT]
+//   pipeline_stats --spirv FILE [--entry NAME] [--spec ID=VALUE,...] [--subgroup SIZE] [--full 0|1]
+//                  [--push BYTES] [--bindings COUNT] [--robust 0|1] [--isa 0|1]
+//   pipeline_stats --batch     the same options on standard input, one pipeline a line, split by tabs
+//   pipeline_stats --device    names the device and compiles nothing
 //
 // Makes a pipeline (nothing runs, so RADV's null device and the amdgpu drm-shim do) and prints one
-// JSON object with the statistics of VK_KHR_pipeline_executable_properties. The first physical
-// device is used: VK_DRIVER_FILES chooses the driver. All descriptors are storage buffers of set 0.
-// Every supported feature is on, except robustBufferAccess: llama.cpp turns it off for such shaders.
+// JSON object with the statistics of VK_KHR_pipeline_executable_properties; with --isa 1 also how
+// often each LDS instruction (ds_*) is in the code. The first physical device is used: VK_DRIVER_FILES
+// chooses the driver. All descriptors are storage buffers of set 0. Every supported feature is on;
+// robustBufferAccess is off unless --robust 1 asks for it, as llama.cpp does for some shaders.
+//
+// --batch answers each line with one line, in order. Each pipeline is compiled in a process of its
+// own, so that a compiler that crashes costs one answer: {"error": ...}.
+
+#define _POSIX_C_SOURCE 200809L
 
 #include <errno.h>
 #include <inttypes.h>
@@ -16,10 +24,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <vulkan/vulkan.h>
 
 #define MAX_SPEC 64
 #define MAX_BINDINGS 32
+#define MAX_WORDS 32
+#define MAX_MNEMONICS 64
+#define UNSET UINT32_MAX
 
 typedef struct {
     const char * spirv;
@@ -27,6 +40,9 @@ typedef struct {
     uint32_t     subgroup;
     uint32_t     push;
     uint32_t     bindings;
+    uint32_t     full;
+    uint32_t     robust;
+    uint32_t     isa;
     uint32_t                 n_spec;
     uint32_t                 spec_values[MAX_SPEC];
     VkSpecializationMapEntry spec_entries[MAX_SPEC];
@@ -77,13 +93,16 @@ static void parse_spec(options * opts, const char * text) {
 }
 
 static options parse_options(int argc, char ** argv) {
-    options opts = { .entry = "main" };
+    options opts = { .entry = "main", .full = UNSET };
     for (int i = 1; i < argc; i += 2) {
         const char * name  = argv[i];
         const char * value = argv[i + 1]; // NULL after the last word
         uint32_t * number = strcmp(name, "--subgroup") == 0 ? &opts.subgroup
                           : strcmp(name, "--push")     == 0 ? &opts.push
-                          : strcmp(name, "--bindings") == 0 ? &opts.bindings : NULL;
+                          : strcmp(name, "--bindings") == 0 ? &opts.bindings
+                          : strcmp(name, "--full")     == 0 ? &opts.full
+                          : strcmp(name, "--robust")   == 0 ? &opts.robust
+                          : strcmp(name, "--isa")      == 0 ? &opts.isa : NULL;
         if (!value) {
             die("no value for %s", name);
         } else if (strcmp(name, "--spirv") == 0) {
@@ -100,6 +119,9 @@ static options parse_options(int argc, char ** argv) {
     }
     if (!opts.spirv || opts.bindings > MAX_BINDINGS) {
         die("--spirv FILE is missing, or --bindings is above %d", MAX_BINDINGS);
+    }
+    if (opts.full == UNSET) {
+        opts.full = opts.subgroup > 0;
     }
     return opts;
 }
@@ -167,11 +189,18 @@ static VkDevice make_device(VkPhysicalDevice physical) {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, .pNext = &v12 };
     VkPhysicalDeviceFeatures2 features = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &v11 };
 
-    const char * extensions[2] = { VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME };
+    VkPhysicalDevicePipelineRobustnessFeaturesEXT robustness = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_ROBUSTNESS_FEATURES_EXT };
+
+    const char * extensions[3] = { VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME };
     uint32_t     n_extensions  = 1;
     if (has_extension(physical, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME)) {
         extensions[n_extensions++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;
         stats.pNext = &coopmat;
+    }
+    if (has_extension(physical, VK_EXT_PIPELINE_ROBUSTNESS_EXTENSION_NAME)) {
+        extensions[n_extensions++] = VK_EXT_PIPELINE_ROBUSTNESS_EXTENSION_NAME;
+        coopmat.pNext = &robustness;
     }
     vkGetPhysicalDeviceFeatures2(physical, &features);
     features.features.robustBufferAccess = VK_FALSE;
@@ -224,12 +253,18 @@ static VkPipeline make_pipeline(VkDevice device, const options * opts) {
     const VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
         .requiredSubgroupSize = opts->subgroup };
+    const VkPipelineRobustnessCreateInfoEXT robust = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_ROBUSTNESS_CREATE_INFO_EXT,
+        .storageBuffers = VK_PIPELINE_ROBUSTNESS_BUFFER_BEHAVIOR_ROBUST_BUFFER_ACCESS_EXT,
+        .uniformBuffers = VK_PIPELINE_ROBUSTNESS_BUFFER_BEHAVIOR_ROBUST_BUFFER_ACCESS_EXT };
     const VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
-        .flags = VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR,
+        .pNext = opts->robust ? &robust : NULL,
+        .flags = VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR |
+            (opts->isa ? VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR : 0),
         .stage = { .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
             .pNext = opts->subgroup ? &subgroup : NULL,
-            .flags = opts->subgroup ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0,
+            .flags = opts->full ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0,
             .stage = VK_SHADER_STAGE_COMPUTE_BIT, .module = module, .pName = opts->entry, .pSpecializationInfo = &spec },
         .layout = make_layout(device, opts) };
     VkPipeline pipeline = VK_NULL_HANDLE;
@@ -275,25 +310,149 @@ static VkPipelineExecutableStatisticKHR * get_statistics(VkDevice device, VkPipe
     return stats;
 }
 
-int main(int argc, char ** argv) {
-    const options opts = parse_options(argc, argv);
-    const VkPhysicalDevice physical = first_device();
+// the text of the machine code: the last representation that the driver gives
+static char * get_code(VkDevice device, VkPipeline pipeline) {
+    PFN_vkGetPipelineExecutableInternalRepresentationsKHR get = (PFN_vkGetPipelineExecutableInternalRepresentationsKHR)
+        vkGetDeviceProcAddr(device, "vkGetPipelineExecutableInternalRepresentationsKHR");
+    const VkPipelineExecutableInfoKHR info = { .sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR, .pipeline = pipeline };
+    VkPipelineExecutableInternalRepresentationKHR texts[16];
+    uint32_t count = sizeof(texts) / sizeof(texts[0]);
+    for (uint32_t i = 0; i < count; i++) {
+        texts[i] = (VkPipelineExecutableInternalRepresentationKHR) {
+            .sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INTERNAL_REPRESENTATION_KHR };
+    }
+    if (!get || get(device, &info, &count, texts) != VK_SUCCESS || count == 0 || !texts[count - 1].isText) {
+        die("the driver gives no machine code");
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        texts[i].pData = malloc(texts[i].dataSize + 1);
+        if (!texts[i].pData) {
+            die("no memory for the machine code");
+        }
+    }
+    if (get(device, &info, &count, texts) != VK_SUCCESS) {
+        die("the driver's machine code can't be read");
+    }
+    char * code = texts[count - 1].pData;
+    code[texts[count - 1].dataSize] = '\0';
+    return code;
+}
+
+// how often each instruction on the LDS is in the code
+static void print_lds(char * code) {
+    const char * names[MAX_MNEMONICS];
+    uint32_t     counts[MAX_MNEMONICS];
+    uint32_t     n_names = 0;
+    char *       rest    = NULL;
+    for (char * line = strtok_r(code, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        char * name = line + strspn(line, " \t");
+        name[strcspn(name, " \t;")] = '\0';
+        if (strncmp(name, "ds_", 3) != 0) {
+            continue;
+        }
+        uint32_t i = 0;
+        while (i < n_names && strcmp(names[i], name) != 0) {
+            i++;
+        }
+        if (i == MAX_MNEMONICS) {
+            die("more kinds of LDS instructions than %d", MAX_MNEMONICS);
+        }
+        if (i == n_names) {
+            names[n_names]    = name;
+            counts[n_names++] = 0;
+        }
+        counts[i]++;
+    }
+    fputs(", \"lds\": {", stdout);
+    for (uint32_t i = 0; i < n_names; i++) {
+        print_string(i ? ", " : "", names[i]);
+        printf(": %" PRIu32, counts[i]);
+    }
+    putchar('}');
+}
+
+static void print_device(VkPhysicalDevice physical) {
     VkPhysicalDeviceDriverProperties driver = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES };
     VkPhysicalDeviceProperties2 properties = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &driver };
     vkGetPhysicalDeviceProperties2(physical, &properties);
-    const VkDevice device = make_device(physical);
-    uint32_t       count  = 0;
-    const VkPipelineExecutableStatisticKHR * stats = get_statistics(device, make_pipeline(device, &opts), &count);
-
     print_string("{\"device\": ", properties.properties.deviceName);
     print_string(", \"driver\": ", driver.driverName);
     print_string(", \"version\": ", driver.driverInfo);
+}
+
+static void answer(VkPhysicalDevice physical, VkDevice device, const options * opts) {
+    uint32_t count = 0;
+    const VkPipeline pipeline = make_pipeline(device, opts);
+    const VkPipelineExecutableStatisticKHR * stats = get_statistics(device, pipeline, &count);
+    print_device(physical);
     fputs(", \"statistics\": {", stdout);
     for (uint32_t i = 0; i < count; i++) {
         print_string(i ? ", " : "", stats[i].name);
         fputs(": ", stdout);
         print_value(&stats[i]);
     }
-    fputs("}}\n", stdout);
+    putchar('}');
+    if (opts->isa) {
+        print_lds(get_code(device, pipeline));
+    }
+    fputs("}\n", stdout);
+}
+
+static void answer_line(VkPhysicalDevice physical, VkDevice device, char * line) {
+    char * words[MAX_WORDS + 2] = { NULL };
+    int    n_words = 1; // as argv, whose first word is the program
+    char * rest    = NULL;
+    for (char * word = strtok_r(line, "\t\n", &rest); word; word = strtok_r(NULL, "\t\n", &rest)) {
+        if (n_words > MAX_WORDS) {
+            die("more than %d words in a line", MAX_WORDS);
+        }
+        words[n_words++] = word;
+    }
+    const options opts = parse_options(n_words, words);
+    answer(physical, device, &opts);
+}
+
+static void run_batch(VkPhysicalDevice physical, VkDevice device) {
+    char * line = NULL;
+    size_t size = 0;
+    while (getline(&line, &size, stdin) > 0) {
+        fflush(stdout);
+        const pid_t child = fork();
+        if (child < 0) {
+            die("can't fork: %s", strerror(errno));
+        } else if (child == 0) {
+            answer_line(physical, device, line);
+            fflush(stdout);
+            _exit(0); // the parent's objects are not ours to tear down
+        }
+        int status = 0;
+        if (waitpid(child, &status, 0) != child) {
+            die("can't wait: %s", strerror(errno));
+        }
+        if (WIFSIGNALED(status)) {
+            printf("{\"error\": \"the compiler was ended by signal %d\"}\n", WTERMSIG(status));
+        } else if (WEXITSTATUS(status) != 0) {
+            printf("{\"error\": \"the compiler answered %d\"}\n", WEXITSTATUS(status));
+        }
+    }
+}
+
+int main(int argc, char ** argv) {
+    const bool batch = argc == 2 && strcmp(argv[1], "--batch") == 0;
+    const bool probe = argc == 2 && strcmp(argv[1], "--device") == 0;
+    options    opts  = { 0 };
+    if (!batch && !probe) {
+        opts = parse_options(argc, argv);
+    }
+    const VkPhysicalDevice physical = first_device();
+    const VkDevice         device   = make_device(physical);
+    if (batch) {
+        run_batch(physical, device);
+    } else if (probe) {
+        print_device(physical);
+        fputs("}\n", stdout);
+    } else {
+        answer(physical, device, &opts);
+    }
     return fflush(stdout) ? 1 : 0; // the process ends here: the driver's objects go with it
 }
