@@ -109,6 +109,12 @@ def toolchain(session: nox.Session) -> None:
 
 
 @nox.session
+def isa(session: nox.Session) -> None:
+    """Compile every shader variant that a step changes for Strix Halo, without one (--json)."""
+    run_module(session, "validate.isa", *session.posargs)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Measure the project's own numbers: rebase, no-op, builds, import."""
     run_module(session, "validate.bench", *session.posargs)

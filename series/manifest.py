@@ -12,7 +12,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-from series.model import Claim, Dropped, Landed, Numerics, Series, Topic, Waiver
+from series.model import (
+    Claim,
+    Dropped,
+    IsaAllowance,
+    Landed,
+    Numerics,
+    Series,
+    Topic,
+    Waiver,
+)
 from upstream.errors import UsageError
 from upstream.version import Version, parse_version
 
@@ -133,7 +142,7 @@ def _waiver(entry: Table) -> Waiver:
 def _claim(name: str, entry: Table) -> Claim:
     if not isinstance(entry, dict):
         raise ValueError(f"[patch] {name!r} must be a table")
-    _refuse_unknown(entry, ("numerics", "check", "free"), f"[patch.{name!r}]")
+    _refuse_unknown(entry, ("numerics", "check", "free", "isa"), f"[patch.{name!r}]")
     numerics = entry.get("numerics", {"cpu": "bit-exact"})
     if not isinstance(numerics, dict):
         raise ValueError(f"numerics of {name} must map backends to one of {get_args(Numerics)}")
@@ -146,7 +155,25 @@ def _claim(name: str, entry: Table) -> Claim:
     free = entry.get("free", False)
     if not isinstance(free, bool):
         raise ValueError(f"free of {name} must be true or false")
-    return Claim(numerics, str(entry.get("check", "")), free)
+    return Claim(numerics, str(entry.get("check", "")), free, _allowance(name, entry.get("isa")))
+
+
+def _allowance(name: str, entry: object) -> IsaAllowance | None:
+    """What a patch lets the compilers of AMD GPUs say; a loosened gate needs its reason."""
+    if entry is None:
+        return None
+    where = f"isa of {name}"
+    if not isinstance(entry, dict):
+        raise ValueError(f'{where} must be a table: {{ allow = "the reason", worse = 5 }}')
+    _refuse_unknown(entry, ("allow", "worse", "spilled"), where)
+    allow, worse, spilled = entry["allow"], entry.get("worse", 3.0), entry.get("spilled", 0)
+    if not isinstance(allow, str) or not allow.strip():
+        raise ValueError(f"{where}: allow must say why the gate is loosened")
+    if isinstance(worse, bool) or not isinstance(worse, int | float) or worse < 0:
+        raise ValueError(f"{where}: worse must be a number of percent, not {worse!r}")
+    if isinstance(spilled, bool) or not isinstance(spilled, int) or spilled < 0:
+        raise ValueError(f"{where}: spilled must be a number of registers, not {spilled!r}")
+    return IsaAllowance(allow, float(worse), spilled)
 
 
 def _check(series: Series) -> None:

@@ -55,17 +55,32 @@ class Waiver:
 
 
 @dataclass(frozen=True)
+class IsaAllowance:
+    """What the compilers of AMD GPUs may say about a patch, and why that is right.
+
+    `worse`: percent that the inverse throughput of a pipeline may grow; `spilled`: registers that
+    it may spill more than before.
+    """
+
+    allow: str
+    worse: float = 3.0
+    spilled: int = 0
+
+
+@dataclass(frozen=True)
 class Claim:
     """What a patch declares about itself.
 
     `numerics` maps a backend ("cpu", "vulkan") to how far results may move; `check` names the
     script below `series/checks/` that is red without the patch and green with it; `free` says that
-    it adds no work: the number of instructions stays within 0.1 %.
+    it adds no work: the number of instructions stays within 0.1 %; `isa` loosens the gate of
+    `nox -s isa`.
     """
 
     numerics: Mapping[str, Numerics] = field(default_factory=dict)
     check: str = ""
     free: bool = False
+    isa: IsaAllowance | None = None
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,9 @@ def root_folder(lab: Lab, suite: str = SUITES[0]) -> Path:
     return lab.root / "toolchain" / suite
 
 
-def find_root(lab: Lab) -> Path | None:
-    """The root that checks use when none is named; None where none was made."""
-    folder = root_folder(lab)
+def find_root(lab: Lab, suite: str = SUITES[0]) -> Path | None:
+    """The root of a suite; None where none was made. Checks use the first suite's."""
+    folder = root_folder(lab, suite)
     return folder if (folder / COMPLETE).is_file() else None
 
 

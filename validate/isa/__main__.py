@@ -1,0 +1,109 @@
+"""`python -m validate.isa`: what each step does to registers, spills, LDS and cost on AMD."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from series.manifest import load_series
+from series.stack import load_stack
+from upstream.edge import (
+    add_common_options,
+    run_command,
+    write_json,
+    write_message,
+    write_text,
+)
+from upstream.errors import UsageError
+from upstream.git import Git, require_git
+from upstream.lab import Lab, open_lab
+from validate.isa.compilers import find_compilers
+from validate.isa.judge import exit_code
+from validate.isa.page import write_page
+from validate.isa.recording import open_bench
+from validate.isa.run import IsaRun, Scope, run_isa
+from validate.isa.tables import document_run, format_run
+from validate.isa.workshop import open_workshop
+
+
+def main() -> None:
+    """Parse the command line and run."""
+    run_command(make_parser(), sys.argv[1:])
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m validate.isa", description=__doc__)
+    add_common_options(parser)
+    scope = parser.add_mutually_exclusive_group()
+    scope.add_argument(
+        "--changed",
+        dest="scope",
+        action="store_const",
+        const=Scope.CHANGED,
+        help="compile only what differs between a step and its parent",
+    )
+    scope.add_argument(
+        "--mat-vec",
+        dest="scope",
+        action="store_const",
+        const=Scope.MAT_VEC,
+        help="compile every mat-vec of base and tip too (a quarter of an hour on two cores)",
+    )
+    scope.add_argument(
+        "--all",
+        dest="scope",
+        action="store_const",
+        const=Scope.ALL,
+        help="compile every matrix pipeline of base and tip (half an hour on two cores)",
+    )
+    parser.add_argument(
+        "--root",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="a toolchain root other than the lab's; several may be named",
+    )
+    parser.add_argument(
+        "-j", "--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="compilers at once"
+    )
+    parser.add_argument(
+        "--report", type=Path, metavar="PATH", help="the page (report/isa.html in the lab)"
+    )
+    parser.set_defaults(run=run, scope=Scope.USUAL)
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Record, compile, judge, print; 1: the gate says no, 4: a pipeline has no numbers."""
+    require_git()
+    lab = open_lab()
+    found = measure(args, lab)
+    if args.json:
+        write_json(document_run(found))
+    else:
+        write_text(format_run(found))
+    path = write_page(found, (args.report or lab.root / "report" / "isa.html").absolute())
+    write_message(f"report: {path}")
+    return exit_code(found.steps)
+
+
+def measure(args: argparse.Namespace, lab: Lab) -> IsaRun:
+    """The outcome for the series that the command line names."""
+    series = load_series(args.series)
+    git = Git(lab.repository)
+    git.create()
+    stack = load_stack(git, series)
+    if stack is None:
+        raise UsageError(f"{args.series} has no stack yet", remedy="run: nox -s rebase")
+    with open_workshop(lab, git) as shop:
+        compilers = find_compilers(lab, shop.folder, args.root)
+        bench = open_bench(shop, compilers, max(1, args.jobs))
+        return run_isa(bench, compilers, series, stack, args.scope)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""A pipeline against its counterpart: what changed, and whether the gate lets it pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from series.model import IsaAllowance
+from upstream.errors import ExitCode
+from validate.isa.statistics import Numbers
+from validate.isa.variants import Pair
+
+STRICT = IsaAllowance("")
+
+
+class Word(Enum):
+    """How a changed pipeline ended, from good to bad."""
+
+    BETTER = "better"
+    EQUAL = "equal"  # other code, the same cost
+    ALLOWED = "allowed"
+    INVALID = "INVALID"
+    WORSE = "WORSE"
+    SPILLS = "SPILLS"
+
+
+REFUSED = (Word.SPILLS, Word.WORSE)
+NOISE = 0.05  # percent of inverse throughput below which we call it equal
+
+
+@dataclass(frozen=True)
+class Change:
+    """One changed pipeline under one compiler; None where there is no counterpart."""
+
+    compiler: str
+    pair: Pair
+    before: Numbers | None
+    after: Numbers | None
+    word: Word
+    reason: str = ""
+
+    @property
+    def worse(self) -> float | None:
+        """Percent by which the inverse throughput grew."""
+        if not self.before or not self.after or not self.before.inverse_throughput:
+            return None
+        return 100.0 * (self.after.inverse_throughput / self.before.inverse_throughput - 1.0)
+
+    @property
+    def spilled(self) -> int:
+        """Registers spilled more than before."""
+        return count_spills(self.after) - count_spills(self.before)
+
+
+@dataclass(frozen=True)
+class StepChanges:
+    """A step against its parent. same: pipelines that any compiler would compile to the same."""
+
+    step: str
+    parent: str
+    same: int
+    new: int
+    gone: int
+    changes: tuple[Change, ...]
+
+    @property
+    def word(self) -> Word:
+        """The worst of its changes."""
+        return worst(change.word for change in self.changes)
+
+
+def count_spills(numbers: Numbers | None) -> int:
+    """Spilled registers of both kinds. Some drivers spill to LDS, so scratch is not the sign."""
+    return numbers.spilled_vgprs + numbers.spilled_sgprs if numbers else 0
+
+
+def judge(
+    compiler: str,
+    pair: Pair,
+    before: Numbers | None,
+    after: Numbers | None,
+    allowance: IsaAllowance | None = None,
+) -> Change:
+    """Compare two answers under the gate: no new spill, at most 3 % worse, or what is allowed."""
+    change = Change(compiler, pair, before, after, Word.EQUAL)
+    word, reason = _decide(change, allowance or STRICT)
+    return Change(compiler, pair, before, after, word, reason)
+
+
+def _decide(change: Change, allowance: IsaAllowance) -> tuple[Word, str]:
+    errors = [each.error for each in (change.after, change.before) if each and each.error]
+    if errors:
+        return Word.INVALID, errors[0]
+    if change.after is None:
+        return Word.EQUAL, "gone"
+    over = _find_excess(change, allowance)
+    if over is not None:
+        return over
+    if _find_excess(change, STRICT) is not None:
+        return Word.ALLOWED, allowance.allow
+    better = change.spilled < 0 or (change.worse is not None and change.worse < -NOISE)
+    return (Word.BETTER if better else Word.EQUAL), ("new" if change.before is None else "")
+
+
+def _find_excess(change: Change, allowance: IsaAllowance) -> tuple[Word, str] | None:
+    if change.spilled > allowance.spilled:
+        return Word.SPILLS, f"{change.spilled} more registers spilled"
+    if change.worse is not None and change.worse > allowance.worse:
+        return Word.WORSE, f"inverse throughput +{change.worse:.1f} %, over {allowance.worse:g} %"
+    return None
+
+
+def worst(words: Iterable[Word]) -> Word:
+    """The one furthest to the bad end; EQUAL where there is none."""
+    order = list(Word)
+    return max(words, key=order.index, default=Word.EQUAL)
+
+
+def exit_code(steps: Sequence[StepChanges]) -> ExitCode:
+    """1 the gate refuses a step, 4 a pipeline has no numbers, 0 else."""
+    words = {change.word for step in steps for change in step.changes}
+    if words & set(REFUSED):
+        return ExitCode.GATE_FAILED
+    return ExitCode.INVALID if Word.INVALID in words else ExitCode.OK

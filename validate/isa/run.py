@@ -1,0 +1,225 @@
+"""A whole run: record every tree, compile what differs, judge, and add up."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import pairwise
+
+from series.model import IsaAllowance, Series, Stack
+from upstream.errors import InvalidMeasurement
+from validate.isa.compilers import Compiler
+from validate.isa.judge import Change, StepChanges, judge
+from validate.isa.recording import Bench, Recorded, read_tree
+from validate.isa.spirv import Shader, compile_shaders
+from validate.isa.statistics import Numbers, Request, ask_compilers, code_key, known_numbers
+from validate.isa.variants import FAMILY_NAMES, Pair, Variant, pair_variants, sweep_rows
+
+LOGGER = logging.getLogger("lab")
+BASE, TIP = "base", "tip"
+
+
+class Scope(Enum):
+    """How much is compiled beside what differs: nothing; of base and tip the float mat-vecs of one
+    subgroup; all mat-vecs; everything.
+    """
+
+    CHANGED = "changed"
+    USUAL = "usual"
+    MAT_VEC = "mat-vec"
+    ALL = "all"
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A tree that is compared: its name (a patch, base, tip) and what it sets up."""
+
+    name: str
+    recorded: Recorded
+    allowance: IsaAllowance | None = None
+
+
+@dataclass(frozen=True)
+class Scan:
+    """All numbers of one tree under one compiler; a variant that was not compiled is missing.
+
+    `swept`: the float mat-vecs with 2 and 4 rows, whatever the host chooses.
+    """
+
+    tree: str
+    compiler: str
+    numbers: Mapping[Variant, Numbers]
+    swept: Mapping[Variant, Numbers]
+    recorded: int
+
+
+@dataclass(frozen=True)
+class IsaRun:
+    """The outcome: one comparison a step, and tip against base; scans of base and tip."""
+
+    upstream: str
+    scope: Scope
+    compilers: tuple[Compiler, ...]
+    glslc: str
+    steps: tuple[StepChanges, ...]
+    scans: tuple[Scan, ...]
+    idle: tuple[str, ...] = ()
+    off: tuple[str, ...] = ()
+
+
+@dataclass
+class Session:
+    """What is known while a run goes on: compiled shaders by source, numbers by key."""
+
+    bench: Bench
+    compilers: Sequence[Compiler]
+    shaders: dict[str, Shader] = field(default_factory=dict)
+    numbers: dict[str, Numbers] = field(default_factory=dict)
+
+    def compile(self, recorded: Recorded, variants: Iterable[Variant]) -> None:
+        """Make sure of the SPIR-V of some variants of a tree."""
+        names = {each.shader for each in variants if each.source not in self.shaders}
+        self.shaders |= compile_shaders(self.bench, recorded, sorted(names))
+
+    def ask(self, variants: Iterable[Variant]) -> None:
+        """Make sure of the numbers of variants whose shaders are compiled."""
+        chosen = [each for each in variants if not self.shaders[each.source].error]
+        requests = [self._request(compiler, each) for compiler in self.compilers for each in chosen]
+        self.numbers |= ask_compilers(self.bench.shop, requests, self.bench.jobs)
+
+    def recall(self, variants: Iterable[Variant]) -> None:
+        """Look up numbers from earlier runs, and compile nothing."""
+        known = [each for each in variants if each.source in self.shaders]
+        requests = [self._request(compiler, each) for compiler in self.compilers for each in known]
+        self.numbers |= known_numbers(self.bench.shop, requests)
+
+    def find(self, compiler: Compiler, variant: Variant | None) -> Numbers | None:
+        """The numbers of a variant; with an error where its shader does not compile."""
+        shader = self.shaders.get(variant.source) if variant else None
+        if variant is None or shader is None:
+            return None
+        if shader.error:
+            return Numbers(error=shader.error)
+        return self.numbers.get(self._request(compiler, variant).key)
+
+    def differ(self, pair: Pair) -> bool:
+        """Whether a compiler could tell the two apart."""
+        sides = [each for each in (pair.before, pair.after) if each]
+        shaders = [self.shaders[each.source] for each in sides]
+        if len(sides) == 1 or any(shader.error for shader in shaders):
+            return True
+        return code_key(sides[0], shaders[0]) != code_key(sides[1], shaders[1])
+
+    def _request(self, compiler: Compiler, variant: Variant) -> Request:
+        return Request(compiler, variant, self.shaders[variant.source])
+
+
+def run_isa(
+    bench: Bench, compilers: Sequence[Compiler], series: Series, stack: Stack, scope: Scope
+) -> IsaRun:
+    """Judge every step of a stack against its parent, and the tip against upstream.
+
+    Raises InvalidMeasurement when the stack has no step.
+    """
+    if not stack.steps:
+        raise InvalidMeasurement("the stack has no step", remedy="add a patch to the series")
+    trees = read_trees(bench, series, stack)
+    base, tip = trees[0], Tree(TIP, trees[-1].recorded, _loosest(trees))
+    session = Session(bench, compilers)
+    pairs = list(pairwise(trees))
+    pairs += [(base, tip)] if len(stack.steps) > 1 else []
+    steps = tuple(compare_trees(session, *pair) for pair in pairs)
+    _compile_scope(session, scope, (base.recorded, tip.recorded))
+    scans = tuple(_scan(session, each, tree) for tree in (base, tip) for each in compilers)
+    return IsaRun(
+        upstream=str(stack.version),
+        scope=scope,
+        compilers=tuple(compilers),
+        glslc=bench.glslc.splitlines()[0],
+        steps=steps,
+        scans=scans,
+        idle=tip.recorded.idle,
+        off=tip.recorded.off,
+    )
+
+
+def read_trees(bench: Bench, series: Series, stack: Stack) -> list[Tree]:
+    """The base and every step, recorded."""
+    trees = [Tree(BASE, read_tree(bench, stack.tree))]
+    for step in stack.steps:
+        allowance = series.claim(step.patch).isa
+        trees.append(Tree(step.patch, read_tree(bench, step.tree), allowance))
+    return trees
+
+
+def _loosest(trees: Sequence[Tree]) -> IsaAllowance | None:
+    """What the tip may do: as much as the step that is allowed most."""
+    found = [tree.allowance for tree in trees if tree.allowance]
+    if not found:
+        return None
+    return IsaAllowance(
+        "; ".join(each.allow for each in found),
+        max(each.worse for each in found),
+        max(each.spilled for each in found),
+    )
+
+
+def compare_trees(session: Session, parent: Tree, step: Tree) -> StepChanges:
+    """Compile what differs between two trees, and judge it."""
+    before, after = parent.recorded, step.recorded
+    pairs = pair_variants(before.variants, after.variants)
+    session.compile(before, (pair.before for pair in pairs if pair.before))
+    session.compile(after, (pair.after for pair in pairs if pair.after))
+    changed = [pair for pair in pairs if session.differ(pair)]
+    session.ask(each for pair in changed for each in (pair.before, pair.after) if each)
+    changes = [_judge(session, each, pair, step) for pair in changed for each in session.compilers]
+    new = sum(pair.before is None for pair in changed)
+    same = len(after.variants) - sum(pair.after is not None for pair in changed)
+    gone = sum(pair.after is None for pair in changed)
+    return StepChanges(step.name, parent.name, same, new, gone, tuple(changes))
+
+
+def _judge(session: Session, compiler: Compiler, pair: Pair, step: Tree) -> Change:
+    sides = (session.find(compiler, pair.before), session.find(compiler, pair.after))
+    return judge(compiler.name, pair, *sides, step.allowance)
+
+
+def _compile_scope(session: Session, scope: Scope, trees: Sequence[Recorded]) -> None:
+    wanted: defaultdict[str, list[Variant]] = defaultdict(list)
+    for tree in trees:
+        wanted[tree.subtree] = choose(scope, tree.variants)
+        session.compile(tree, wanted[tree.subtree])
+    session.ask(dict.fromkeys(each for variants in wanted.values() for each in variants))
+
+
+def choose(scope: Scope, variants: Sequence[Variant]) -> list[Variant]:
+    """What a scope compiles of a tree beside that which differs."""
+    if scope is Scope.CHANGED:
+        return []
+    if scope is Scope.USUAL:
+        return [each for each in variants if each.small and each.input == "f32"]
+    wanted = ("mat-vec", "mat-vec id") if scope is Scope.MAT_VEC else tuple(FAMILY_NAMES)
+    return [each for each in variants if each.family in wanted] + sweep_rows(variants)
+
+
+def _scan(session: Session, compiler: Compiler, tree: Tree) -> Scan:
+    """The numbers at hand, those of earlier runs among them."""
+    variants, swept = tree.recorded.variants, sweep_rows(tree.recorded.variants)
+    session.recall([*variants, *swept])
+    return Scan(
+        tree.name,
+        compiler.name,
+        _collect(session, compiler, variants),
+        _collect(session, compiler, swept),
+        len(variants),
+    )
+
+
+def _collect(
+    session: Session, compiler: Compiler, variants: Iterable[Variant]
+) -> dict[Variant, Numbers]:
+    pairs = ((each, session.find(compiler, each)) for each in variants)
+    return {each: numbers for each, numbers in pairs if numbers is not None}

@@ -1,0 +1,237 @@
+"""The outcome for people, for --json, and for pull requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+
+from validate.isa.banks import WIDTHS, conflict, stride_of
+from validate.isa.judge import Change, StepChanges, Word, count_spills
+from validate.isa.run import IsaRun, Scan, Scope
+from validate.isa.statistics import Numbers
+from validate.isa.variants import Variant
+from validate.report import align
+
+SHOWN = 12  # changed pipelines of a step in the table for people; --json has all
+ORDER = list(Word)
+Rows = list[tuple[str, ...]]
+HEAD = ("pipeline", "verdict", "VGPRs", "spilled", "LDS", "waves", "instructions", "inv. thr.", "")
+
+
+def format_run(run: IsaRun) -> str:
+    """Steps, their worst pipelines, totals, and what is not in them."""
+    parts = [_format_head(run), align(_step_rows(run.steps))]
+    for step in run.steps:
+        if step.changes:
+            parts.append(f"{step.step}\n{align(_change_rows(step))}")
+    parts.append(align(_total_rows(run)))
+    parts.append(_format_rest(run))
+    return "\n\n".join(parts)
+
+
+def format_isa_markdown(run: IsaRun, patches: Iterable[str]) -> str:
+    """The changed pipelines of some patches as Markdown tables, one a compiler.
+
+    Empty when none of them changes a pipeline.
+    """
+    wanted = set(patches)
+    changes = [change for step in run.steps if step.step in wanted for change in step.changes]
+    parts = []
+    for compiler in run.compilers:
+        rows = _worst_first([each for each in changes if each.compiler == compiler.name])
+        if rows:
+            parts.append(f"{compiler.version}, {compiler.device} (compiled, nothing executed):\n")
+            parts.append("\n".join(_markdown_rows(rows)) + "\n")
+    return "\n".join(parts)
+
+
+def document_run(run: IsaRun) -> dict[str, object]:
+    """Everything, for --json."""
+    return {
+        "upstream": run.upstream,
+        "scope": run.scope.value,
+        "glslc": run.glslc,
+        "compilers": [_document_compiler(run, each.name) for each in run.compilers],
+        "steps": [_document_step(step) for step in run.steps],
+        "totals": [document_scan(scan) for scan in run.scans],
+        "not used by this device": list(run.idle),
+        "extensions that glslc lacks": list(run.off),
+    }
+
+
+def document_scan(scan: Scan) -> dict[str, object]:
+    """The totals of a tree under a compiler, and every pipeline that spills."""
+    return {
+        "tree": scan.tree,
+        "compiler": scan.compiler,
+        "recorded": scan.recorded,
+        "compiled": len(scan.numbers),
+        "spilled": _spills(scan.numbers),
+        "mat-vec": _count(scan.numbers, ("mat-vec", "mat-vec id")),
+        "float mat-vec, f32, one subgroup": _count_small(scan.numbers),
+        "the same with 2 and 4 rows": {
+            "compiled": len(scan.swept),
+            "spilled": _spills(scan.swept),
+            "spilled at 4 to 8 columns": _spills(
+                {each: numbers for each, numbers in scan.swept.items() if each.columns >= 4}
+            ),
+        },
+        "spilling": {
+            variant.label: count_spills(numbers)
+            for variant, numbers in {**scan.numbers, **scan.swept}.items()
+            if count_spills(numbers)
+        },
+    }
+
+
+def describe_banks(variant: Variant) -> str:
+    """The stride of a coopmat tile and the bank conflict factor by width of a load."""
+    stride = stride_of(variant)
+    if stride is None:
+        return ""
+    factors = {width: conflict(stride, width) for width in WIDTHS}
+    words = [f"{width} {factor or 'unaligned'}" for width, factor in factors.items()]
+    return f"stride {stride}: {', '.join(words)}"
+
+
+def _format_head(run: IsaRun) -> str:
+    names = " and ".join(each.name for each in run.compilers)
+    return f"{run.upstream}, compiled by {names}, {run.glslc}; nothing was executed"
+
+
+def _step_rows(steps: Sequence[StepChanges]) -> Rows:
+    rows: Rows = [("step", "against", "verdict", "same", "changed", "new", "gone")]
+    for step in steps:
+        pairs = {id(change.pair) for change in step.changes}
+        changed = len(pairs) - step.new - step.gone
+        counts = map(str, (step.same, changed, step.new, step.gone))
+        word = step.word.value if step.changes else "same"
+        rows.append((step.step, step.parent, word, *counts))
+    return rows
+
+
+def _worst_first(changes: Sequence[Change]) -> list[Change]:
+    def rank(change: Change) -> tuple[int, int, float]:
+        return (-ORDER.index(change.word), -change.spilled, -(change.worse or 0.0))
+
+    return sorted(changes, key=rank)
+
+
+def _change_rows(step: StepChanges) -> Rows:
+    rows: Rows = [("compiler", *HEAD)]
+    ranked = _worst_first(step.changes)
+    rows += [(change.compiler, *_cells(change)) for change in ranked[:SHOWN]]
+    if len(ranked) > SHOWN:
+        rest = f"and {len(ranked) - SHOWN} more, none of them worse (--json)"
+        rows.append((rest, *("",) * len(HEAD)))
+    return rows
+
+
+def _cells(change: Change) -> tuple[str, ...]:
+    variant = change.pair.variant
+    keys = ("vgprs", "", "lds", "waves", "instructions", "inverse_throughput")
+    cells = [_arrow(change, key) if key else _spill_arrow(change) for key in keys]
+    notes = [change.reason, _describe_loads(change), describe_banks(variant)]
+    return (variant.label, change.word.value, *cells, "; ".join(filter(None, notes)))
+
+
+def _arrow(change: Change, key: str) -> str:
+    values = [getattr(each, key) if each and not each.error else "-" for each in _sides(change)]
+    return _say(values)
+
+
+def _spill_arrow(change: Change) -> str:
+    return _say([count_spills(each) if each and not each.error else "-" for each in _sides(change)])
+
+
+def _sides(change: Change) -> tuple[Numbers | None, Numbers | None]:
+    return change.before, change.after
+
+
+def _say(values: Sequence[object]) -> str:
+    return str(values[0]) if values[0] == values[1] else f"{values[0]} -> {values[1]}"
+
+
+def _describe_loads(change: Change) -> str:
+    before, after = (each.loads if each else {} for each in _sides(change))
+    if before == after:
+        return ""
+    texts = [
+        " ".join(f"{kind} {count}" for kind, count in each.items()) for each in (before, after)
+    ]
+    return f"LDS loads {texts[0] or 'none'} -> {texts[1] or 'none'}"
+
+
+def _total_rows(run: IsaRun) -> Rows:
+    rows: Rows = [("tree", "compiler", "compiled", "spilled registers", "mat-vec", "2 and 4 rows")]
+    for scan in run.scans:
+        compiled = f"{len(scan.numbers)} of {scan.recorded}"
+        found = _count(scan.numbers, ("mat-vec", "mat-vec id"))
+        vectors = f"{found['spilled']} in {found['compiled']}"
+        swept = f"{_spills(scan.swept)} in {len(scan.swept)}" if scan.swept else "not compiled"
+        total = str(_spills(scan.numbers)) if scan.numbers else "-"
+        rows.append((scan.tree, scan.compiler, compiled, total, vectors, swept))
+    return rows
+
+
+def _format_rest(run: IsaRun) -> str:
+    lines = [
+        f"not derived: {len(run.idle)} generated shaders that this device's host code sets up "
+        "nowhere (--json names them)"
+    ]
+    if run.off:
+        lines.append(f"not generated, glslc lacks: {', '.join(run.off)}")
+    if run.scope is not Scope.ALL:
+        lines.append("totals are over what was compiled; all of it: nox -s isa -- --all")
+    return "\n".join(lines)
+
+
+def _spills(numbers: Mapping[Variant, Numbers]) -> int:
+    return sum(count_spills(each) for each in numbers.values())
+
+
+def _count(numbers: Mapping[Variant, Numbers], families: Sequence[str]) -> dict[str, int]:
+    chosen = {each: found for each, found in numbers.items() if each.family in families}
+    return {"compiled": len(chosen), "spilled": _spills(chosen)}
+
+
+def _count_small(numbers: Mapping[Variant, Numbers]) -> dict[str, int]:
+    chosen = {v: found for v, found in numbers.items() if v.small and v.input == "f32"}
+    return {"compiled": len(chosen), "spilled": _spills(chosen)}
+
+
+def _document_compiler(run: IsaRun, name: str) -> dict[str, object]:
+    compiler = next(each for each in run.compilers if each.name == name)
+    fields = ("name", "device", "version", "fingerprint")
+    return {key: getattr(compiler, key) for key in fields} | {"place": str(compiler.place.top)}
+
+
+def _document_step(step: StepChanges) -> dict[str, object]:
+    counts = {"same": step.same, "new": step.new, "gone": step.gone}
+    changes = [document_change(change) for change in _worst_first(step.changes)]
+    return {"step": step.step, "parent": step.parent, **counts, "changes": changes}
+
+
+def document_change(change: Change) -> dict[str, object]:
+    """One changed pipeline with all numbers of both sides."""
+    variant = change.pair.variant
+    return {
+        "compiler": change.compiler,
+        "pipeline": variant.label,
+        "family": variant.family,
+        "shader": variant.shader,
+        "verdict": change.word.value,
+        "reason": change.reason,
+        "worse": change.worse,
+        "spec": [
+            list(each.spec) if each else None for each in (change.pair.before, change.pair.after)
+        ],
+        "before": asdict(change.before) | {"loads": change.before.loads} if change.before else None,
+        "after": asdict(change.after) | {"loads": change.after.loads} if change.after else None,
+        "banks": describe_banks(variant),
+    }
+
+
+def _markdown_rows(changes: Sequence[Change]) -> list[str]:
+    rows = [(*HEAD[:-1], "note"), ("---",) * len(HEAD), *map(_cells, changes)]
+    return [f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows]
