@@ -28,7 +28,6 @@ from validate.isa.spirv import Shader, read_defaults
 from validate.isa.statistics import NAMES, Request, ask_compilers
 from validate.isa.workshop import open_workshop
 from validate.shader_root import COMPLETE
-from validate.shader_root import COMPLETE
 
 TEST_CALL = (
     'test_shader_extension_support(\n"GL_EXT_bfloat16"\n'
