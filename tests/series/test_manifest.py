@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from series.manifest import digest_series, landed_by, load_series
+from series.model import IsaAllowance
 from tests.series.conftest import MakeLab
 from tests.series.miniature import manifest, write_series
 from upstream.errors import UsageError
@@ -55,6 +56,22 @@ REFUSED = {
     "free that is no truth value": (
         ONE + '[patch."a.patch"]\nfree = "yes"\n',
         "free of a.patch must be true or false",
+    ),
+    "isa without a reason": (
+        ONE + '[patch."a.patch"]\nisa = { worse = 5 }\n',
+        "the key 'allow' is missing",
+    ),
+    "isa with an empty reason": (
+        ONE + '[patch."a.patch"]\nisa = { allow = " " }\n',
+        "allow must say why",
+    ),
+    "isa that is worse by a word": (
+        ONE + '[patch."a.patch"]\nisa = { allow = "r", worse = "much" }\n',
+        "worse must be a number of percent, not 'much'",
+    ),
+    "isa that spills less than nothing": (
+        ONE + '[patch."a.patch"]\nisa = { allow = "r", spilled = -1 }\n',
+        "spilled must be a number of registers, not -1",
     ),
     "numerics that is no table": (ONE + '[patch."a.patch"]\nnumerics = "nmse"\n', "must map"),
     "claim of a patch that is nowhere": (ONE + '[patch."b.patch"]\n', "'b.patch'] is about"),
@@ -174,6 +191,14 @@ def test_patch_name_with_any_other_sign_is_refused(before: str, sign: str, folde
 def test_patch_name_that_leaves_the_folder_is_refused(name: str, folder: Path) -> None:
     with pytest.raises(UsageError, match="patch file name"):
         names_in(folder, name)
+
+
+def test_a_loosened_gate_has_its_reason(tmp_path: Path) -> None:
+    text = ONE + '[patch."a.patch"]\nisa = { allow = "half the passes", worse = 5 }\n'
+    (tmp_path / "series.toml").write_text(f'base = "b100"\n{text}')
+    series = load_series(tmp_path)
+    assert series.claim("a.patch").isa == IsaAllowance("half the passes", 5.0, 0)
+    assert series.claim("other.patch").isa is None
 
 
 def test_landed_records_hold_from_their_version_on(tmp_path: Path) -> None:

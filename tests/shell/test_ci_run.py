@@ -26,6 +26,7 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "ci" / "nox").write_text(FAKE_LAUNCHER)
     (tmp_path / "ci" / "nox").chmod(0o755)
     fake(tmp_path, "chromium")
+    fake(tmp_path, "debootstrap")
     return tmp_path
 
 

@@ -1,0 +1,96 @@
+"""The real shaders of llama.cpp under the real compilers: a planted spill is found.
+
+Run by `nox -s e2e`. Takes the two toolchain roots of the lab (`nox -s toolchain`); as root on a
+Debian with debootstrap it makes them, some minutes each.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from series.manifest import load_series
+from series.model import Stack
+from series.stack import load_stack
+from upstream.git import Git, Stage
+from upstream.lab import Lab, open_lab
+from validate.isa.check import StepPair, check_isa
+from validate.isa.compilers import missing_roots
+from validate.shader_root import SUITES, make_root
+from validate.verdict import CheckResult, Verdict
+
+pytestmark = pytest.mark.e2e
+ROOT = Path(__file__).parent.parent.parent
+SHADER = "ggml/src/ggml-vulkan/vulkan-shaders/mul_mat_vec_iq3_s.comp"
+# What upstream did against the spill of IQ3_S in b10809: fewer live values above 4 columns.
+NARROW, WIDE = "const uint TPB = NUM_COLS <= 4 ? 8 : 16;", "const uint TPB = 8;"
+
+
+@pytest.fixture(scope="module")
+def lab() -> Lab:
+    """The user's lab with both roots."""
+    lab = open_lab()
+    can_make = os.geteuid() == 0 and shutil.which("debootstrap")
+    if missing_roots(lab) and not can_make:
+        pytest.skip("no toolchain roots, and making them takes root and debootstrap")
+    if os.geteuid() != 0:
+        pytest.skip("entering a toolchain root takes root")
+    for suite in SUITES:
+        make_root(lab, suite)
+    return lab
+
+
+@pytest.fixture(scope="module")
+def stack(lab: Lab) -> Stack:
+    base = str(load_series(ROOT / "series").base)
+    command = (sys.executable, "-m", "series", "rebase", "--onto", base)
+    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    found = load_stack(Git(lab.repository), load_series(ROOT / "series"))
+    assert found is not None
+    return found
+
+
+def check_edit(lab: Lab, stack: Stack, old: str, new: str) -> CheckResult:
+    """What the check says about the base with one edit of the shader."""
+    git = Git(lab.repository)
+    text = git.read_blob(f"{stack.commit}:{SHADER}") or b""
+    assert text.count(old.encode()) == 1
+    blob = git.write_blob(text.replace(old.encode(), new.encode()))
+    tree = git.edit_tree(stack.tree, [Stage("100644", blob, 0, SHADER)], lab.scratch)
+    return check_isa(lab, git, StepPair("edited", "base", tree, stack.tree))
+
+
+def test_a_widened_live_array_is_a_spill(lab: Lab, stack: Stack) -> None:
+    found = check_edit(lab, stack, NARROW, WIDE)
+    assert found.verdict is Verdict.FAIL
+    assert "mul_mat_vec_iq3_s_f32_f32" in found.detail
+    assert "more registers spilled" in found.detail
+    spilling = [each for each in found.facts["changes"] if each["verdict"] == "SPILLS"]
+    assert len({each["compiler"] for each in spilling}) == 2
+    assert not [each for each in found.facts["changes"] if " cols 4" in each["pipeline"]]
+
+
+def test_a_comment_compiles_to_the_same(lab: Lab, stack: Stack) -> None:
+    found = check_edit(lab, stack, NARROW, f"// narrower\n{NARROW}")
+    assert found.verdict is Verdict.IDENTICAL
+    assert found.facts["same"] > 2000
+
+
+def test_the_series_passes_and_a_second_run_is_quick(stack: Stack) -> None:
+    command = [sys.executable, "-m", "validate.isa", "--changed", "--json"]
+    first = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert first.returncode == 0, first.stdout
+    document = json.loads(first.stdout)
+    assert len(document["compilers"]) == 2
+    assert all(step["same"] + step["new"] > 2000 for step in document["steps"])
+    started = time.monotonic()
+    again = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert json.loads(again.stdout) == document
+    assert time.monotonic() - started < 15
