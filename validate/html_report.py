@@ -20,6 +20,8 @@ from validate.verdict import ORDER, CheckResult, Verdict
 
 TEMPLATES = Path(__file__).parent / "templates"
 DRIFT_MAP = "drift.html"  # written by `nox -s drift`
+ISA_PAGE = "isa.html"  # written by `nox -s isa`
+BESIDE = {DRIFT_MAP: "Drift map", ISA_PAGE: "Shaders compiled for AMD"}
 LISTED = 6  # names of a long list that are shown
 TONES = ("bad", "warn")  # of what needs attention, the worst first
 
@@ -69,9 +71,9 @@ class HeatRow:
 
 
 def write_report(report: Report, path: Path) -> Path:
-    """Write the page, with a link to the drift map where one lies beside it."""
-    beside = (path.parent / DRIFT_MAP).exists()
-    return write_page(render_report(report, DRIFT_MAP if beside else ""), path, "--report")
+    """Write the page, with links to the pages of other commands that lie beside it."""
+    beside = {name: words for name, words in BESIDE.items() if (path.parent / name).exists()}
+    return write_page(render_report(report, beside), path, "--report")
 
 
 def write_page(text: str, path: Path, option: str) -> Path:
@@ -99,8 +101,8 @@ def make_environment(*folders: Path) -> Environment:
     )
 
 
-def render_report(report: Report, drift_map: str = "") -> str:
-    """The page as text."""
+def render_report(report: Report, beside: Mapping[str, str] | None = None) -> str:
+    """The page as text; `beside` are other pages, their words by file name."""
     environment = make_environment(TEMPLATES)
     environment.filters |= {
         "mark": lambda verdict: MARKS[verdict.value],
@@ -121,7 +123,7 @@ def render_report(report: Report, drift_map: str = "") -> str:
         findings=list_findings(report),
         tally=tally_steps(report),
         overall=report.verdict,
-        drift_map=drift_map,
+        beside=beside or {},
         marks=MARKS,
         forest=lambda speed, mark: Markup(draw_forest(speed, axis, mark)),  # noqa: S704
         axis=axis,

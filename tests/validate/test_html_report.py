@@ -209,6 +209,13 @@ def test_the_file_is_written_whole(tmp_path: Path) -> None:
     assert [each.name for each in path.parent.iterdir()] == ["index.html"]
 
 
+def test_the_page_about_shaders_is_linked_where_there_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "index.html"
+    assert "isa.html" not in write_report(SAMPLE, path).read_text("utf-8")
+    (tmp_path / "isa.html").write_text("")
+    assert '<a href="isa.html">' in write_report(SAMPLE, path).read_text("utf-8")
+
+
 def test_a_place_that_cannot_be_written_is_an_environment_fault(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(EnvironmentFault, match="cannot write the report"):
