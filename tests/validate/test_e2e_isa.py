@@ -74,7 +74,8 @@ def test_a_widened_live_array_is_a_spill(lab: Lab, stack: Stack) -> None:
     assert "more registers spilled" in found.detail
     spilling = [each for each in found.facts["changes"] if each["verdict"] == "SPILLS"]
     assert len({each["compiler"] for each in spilling}) == 2
-    assert not [each for each in found.facts["changes"] if " cols 4" in each["pipeline"]]
+    # Up to 4 columns the edit changes nothing but the text of the shader.
+    assert not [each for each in spilling if each["pipeline"][-1] in "1234"]
 
 
 def test_a_comment_compiles_to_the_same(lab: Lab, stack: Stack) -> None:

@@ -64,7 +64,7 @@ def test_scopes() -> None:
     variants[1] = replace(variants[1], shader=variants[1].shader.replace("_no_shmem", ""))
     assert choose(Scope.CHANGED, variants) == []
     assert choose(Scope.USUAL, variants) == variants[:1]
-    assert choose(Scope.MAT_VEC, variants) == [*variants[:2], *sweep_rows(variants)]
+    assert choose(Scope.MAT_VEC, variants) == [*sweep_rows(variants), *variants[:2]]
     assert [each.spec[1] for each in sweep_rows(variants)] == [2, 4]
 
 

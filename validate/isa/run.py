@@ -202,7 +202,7 @@ def choose(scope: Scope, variants: Sequence[Variant]) -> list[Variant]:
     if scope is Scope.USUAL:
         return [each for each in variants if each.small and each.input == "f32"]
     wanted = ("mat-vec", "mat-vec id") if scope is Scope.MAT_VEC else tuple(FAMILY_NAMES)
-    return [each for each in variants if each.family in wanted] + sweep_rows(variants)
+    return [*sweep_rows(variants), *(each for each in variants if each.family in wanted)]
 
 
 def _scan(session: Session, compiler: Compiler, tree: Tree) -> Scan:

@@ -23,7 +23,7 @@ def format_run(run: IsaRun) -> str:
     parts = [_format_head(run), align(_step_rows(run.steps))]
     for step in run.steps:
         if step.changes:
-            parts.append(f"{step.step}\n{align(_change_rows(step))}")
+            parts.append(_format_step(step))
     parts.append(align(_total_rows(run)))
     parts.append(_format_rest(run))
     return "\n\n".join(parts)
@@ -121,10 +121,13 @@ def _change_rows(step: StepChanges) -> Rows:
     rows: Rows = [("compiler", *HEAD)]
     ranked = _worst_first(step.changes)
     rows += [(change.compiler, *_cells(change)) for change in ranked[:SHOWN]]
-    if len(ranked) > SHOWN:
-        rest = f"and {len(ranked) - SHOWN} more, none of them worse (--json)"
-        rows.append((rest, *("",) * len(HEAD)))
     return rows
+
+
+def _format_step(step: StepChanges) -> str:
+    hidden = len(step.changes) - SHOWN
+    rest = f"\nand {hidden} less bad ones (--json has all)" if hidden > 0 else ""
+    return f"{step.step}\n{align(_change_rows(step))}{rest}"
 
 
 def _cells(change: Change) -> tuple[str, ...]:
