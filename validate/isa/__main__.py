@@ -19,9 +19,10 @@ from upstream.edge import (
 from upstream.errors import UsageError
 from upstream.git import Git, require_git
 from upstream.lab import Lab, open_lab
+from validate.html_report import ISA_PAGE
 from validate.isa.compilers import find_compilers
 from validate.isa.judge import exit_code
-from validate.isa.page import write_page
+from validate.isa.page import write_run
 from validate.isa.recording import open_bench
 from validate.isa.run import IsaRun, Scope, run_isa
 from validate.isa.tables import document_run, format_run
@@ -86,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
         write_json(document_run(found))
     else:
         write_text(format_run(found))
-    path = write_page(found, (args.report or lab.root / "report" / "isa.html").absolute())
+    path = write_run(found, (args.report or lab.root / "report" / ISA_PAGE).absolute())
     write_message(f"report: {path}")
     return exit_code(found.steps)
 

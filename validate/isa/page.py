@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log1p
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-from upstream.errors import EnvironmentFault
-from validate.html_report import TEMPLATES
+from validate.html_report import TEMPLATES, make_environment, write_page
 from validate.isa.judge import Word, count_spills
 from validate.isa.run import IsaRun, Scan
 from validate.isa.statistics import Numbers
@@ -50,29 +46,14 @@ class HeatMap:
     compiled: int
 
 
-def write_page(run: IsaRun, path: Path) -> Path:
+def write_run(run: IsaRun, path: Path) -> Path:
     """Write the page, whole or not at all. Raises EnvironmentFault when it cannot."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        half = path.with_name(f".{path.name}.{os.getpid()}")
-        half.write_text(render_page(run), "utf-8")
-        return half.replace(path)
-    except OSError as error:
-        raise EnvironmentFault(
-            f"cannot write the report {path}: {error.strerror}",
-            remedy="name a place that you can write with --report",
-        ) from error
+    return write_page(render_page(run), path, "--report")
 
 
 def render_page(run: IsaRun) -> str:
     """The page as text."""
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = make_environment(TEMPLATES)
     environment.filters["change"] = document_change
     return environment.get_template("isa.html.j2").render(
         run=run,
