@@ -21,7 +21,7 @@ from validate.isa.run import IsaRun, Scan, Scope, choose
 from validate.isa.sources import Sources
 from validate.isa.spirv import Shader, read_defaults
 from validate.isa.statistics import Numbers, code_key
-from validate.isa.tables import document_run, format_isa_markdown, format_run
+from validate.isa.tables import document_run, format_isa_markdown, format_run, list_changes
 from validate.isa.variants import Pair, Variant, pair_variants, sweep_rows
 from validate.verdict import Verdict
 
@@ -195,10 +195,10 @@ def test_the_document(run: IsaRun) -> None:
 
 
 def test_the_markdown_of_a_topic(run: IsaRun) -> None:
-    text = format_isa_markdown(run, ["widens.patch"])
-    assert text.startswith("stand-in 1.0, no GPU (compiled, nothing executed):")
-    assert "| mul_mat_vec_iq3_s_f32_f32 wg 64 rows 4 cols 1 | SPILLS |" in text
-    assert format_isa_markdown(run, ["other.patch"]) == ""
+    text = format_isa_markdown(list_changes(run, ["widens.patch"]))
+    assert text.startswith("stand-in (compiled, nothing executed):")
+    assert "| mul_mat_vec_iq3_s_f32_f32 wg 64 rows 4 cols 1 | SPILLS | 128 | 0 -> 3 |" in text
+    assert format_isa_markdown(list_changes(run, ["other.patch"])) == ""
 
 
 def test_the_page(run: IsaRun) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from validate.isa.banks import WIDTHS, conflict, stride_of
 from validate.isa.judge import Change, StepChanges, Word, count_spills
@@ -15,6 +16,11 @@ from validate.report import align
 SHOWN = 12  # changed pipelines of a step in the table for people; --json has all
 ORDER = list(Word)
 Rows = list[tuple[str, ...]]
+MARKDOWN_KEYS = ("vgprs", "spilled_vgprs", "scratch", "lds", "waves", "inverse_throughput")
+MARKDOWN_HEAD = (
+    *("pipeline", "verdict", "VGPRs", "spilled VGPRs", "scratch", "LDS", "waves"),
+    *("inverse throughput", "note"),
+)
 HEAD = ("pipeline", "verdict", "VGPRs", "spilled", "LDS", "waves", "instructions", "inv. thr.", "")
 
 
@@ -29,20 +35,25 @@ def format_run(run: IsaRun) -> str:
     return "\n\n".join(parts)
 
 
-def format_isa_markdown(run: IsaRun, patches: Iterable[str]) -> str:
-    """The changed pipelines of some patches as Markdown tables, one a compiler.
+def format_isa_markdown(changes: Sequence[Mapping[str, Any]]) -> str:
+    """Changed pipelines as Markdown tables, one a compiler; empty when there are none.
 
-    Empty when none of them changes a pipeline.
+    `changes` are what `document_change` makes: a run's, or the facts "changes" of the check "isa".
     """
+    parts = []
+    for compiler in dict.fromkeys(str(change["compiler"]) for change in changes):
+        rows = [change for change in changes if change["compiler"] == compiler]
+        lines = [MARKDOWN_HEAD, ("---",) * len(MARKDOWN_HEAD), *map(_markdown_cells, rows)]
+        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        parts.append(f"{compiler} (compiled, nothing executed):\n\n{table}\n")
+    return "\n".join(parts)
+
+
+def list_changes(run: IsaRun, patches: Iterable[str]) -> list[dict[str, object]]:
+    """The changed pipelines of some patches, the worst first."""
     wanted = set(patches)
     changes = [change for step in run.steps if step.step in wanted for change in step.changes]
-    parts = []
-    for compiler in run.compilers:
-        rows = _worst_first([each for each in changes if each.compiler == compiler.name])
-        if rows:
-            parts.append(f"{compiler.version}, {compiler.device} (compiled, nothing executed):\n")
-            parts.append("\n".join(_markdown_rows(rows)) + "\n")
-    return "\n".join(parts)
+    return [document_change(change) for change in _worst_first(changes)]
 
 
 def document_run(run: IsaRun) -> dict[str, object]:
@@ -235,6 +246,9 @@ def document_change(change: Change) -> dict[str, object]:
     }
 
 
-def _markdown_rows(changes: Sequence[Change]) -> list[str]:
-    rows = [(*HEAD[:-1], "note"), ("---",) * len(HEAD), *map(_cells, changes)]
-    return [f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows]
+def _markdown_cells(change: Mapping[str, Any]) -> tuple[str, ...]:
+    before, after = change["before"] or {}, change["after"] or {}
+    cells = [_say([before.get(key, "-"), after.get(key, "-")]) for key in MARKDOWN_KEYS]
+    note = "; ".join(filter(None, (change["reason"], change["banks"])))
+    texts = (change["pipeline"], change["verdict"], *cells, note)
+    return tuple(" ".join(text.replace("|", "/").split()) for text in texts)
