@@ -35,7 +35,7 @@ Played: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True)
 class Machine:
-    """Milliseconds: of a batch by width (the last step goes on), of drafting, flat and per token."""
+    """Milliseconds: of a batch by width (its last step goes on), of drafting (flat, per token)."""
 
     name: str
     verify: tuple[float, ...]
@@ -64,7 +64,7 @@ class Machine:
 def expected(rates: Rates, length: int) -> float:
     """Count the expected tokens of a round; the last rate goes on."""
     reached = itertools.accumulate((*rates, *[rates[-1]] * length)[:length], lambda a, b: a * b)
-    return 1 + sum(reached)
+    return 1 + math.fsum(reached)
 
 
 # The first is a published table of a 27B model on a Strix Halo (1 to 8 tokens).
@@ -90,7 +90,9 @@ class Player:
 
     program: Path
 
-    def play(self, machine: Machine, slots: Sequence[Sequence[tuple[float, Rates]]], **options: object) -> Played:
+    def play(
+        self, machine: Machine, slots: Sequence[Sequence[tuple[float, Rates]]], **options: object
+    ) -> Played:
         """Play phases (tokens, rates) of each slot; returns tokens, ms, lengths and counters."""
         words: dict[str, object] = {"n_max": N_MAX, "n_seq": len(slots), "noise": NOISE} | options
         lines = [f"{key} {value}" for key, value in words.items()]
@@ -143,9 +145,7 @@ def steady(player: Player, machine: Machine) -> Iterator[Outcome]:
     """Steady content: close to the best fixed length, and longer where more is accepted."""
     means = []
     for name, rates in PROFILES.items():
-        runs = [
-            player.play(machine, [[(1e9, rates)]], seed=seed, tokens=12000) for seed in SEEDS
-        ]
+        runs = [player.play(machine, [[(1e9, rates)]], seed=seed, tokens=12000) for seed in SEEDS]
         got = sum(priced(machine, rates, settled(run)) for run in runs) / len(runs)
         yield Outcome(
             f"{machine.name}/{name}/of the best fixed", got / machine.best_fixed([rates]), 0.98
@@ -154,7 +154,9 @@ def steady(player: Player, machine: Machine) -> Iterator[Outcome]:
         means += [sum(lengths) / len(lengths)] if name.startswith("p=") else []
     falls = [a - b for a, b in itertools.pairwise(means)]
     # a small drop is noise of the probes, which go to the neighbours
-    yield Outcome(f"{machine.name}/longest drop of the length as p rises", max(falls), 0.5, least=False)
+    yield Outcome(
+        f"{machine.name}/longest drop of the length as p rises", max(falls), 0.5, least=False
+    )
 
 
 PHASES: Final = ((0.95, 0.0, 400), (0.9, 0.4, 600), (0.9, 0.4, 60), (0.95, 0.2, 1000))
@@ -179,7 +181,14 @@ def alternating(player: Player, machine: Machine) -> Iterator[Outcome]:
 
 def several_slots(player: Player, machine: Machine) -> Iterator[Outcome]:
     """Slots with different acceptance share the batch: in total as the best common length."""
-    for slots in ((0.9, 0.2), (0.0, 0.0), (0.95, 0.8), (0.95, 0.0, 0.5, 0.8), (0.9,) * 4, (0.0,) * 4):
+    for slots in (
+        (0.9, 0.2),
+        (0.0, 0.0),
+        (0.95, 0.8),
+        (0.95, 0.0, 0.5, 0.8),
+        (0.9,) * 4,
+        (0.0,) * 4,
+    ):
         rates = [(p,) for p in slots]
         runs = [
             player.play(machine, [[(1e9, r)] for r in rates], seed=s, tokens=12000, skip=1500)
@@ -227,11 +236,17 @@ def bounds(player: Player, machine: Machine) -> Iterator[Outcome]:
 def conditions(player: Player, machine: Machine) -> Iterator[Outcome]:
     """What is no rejection is not taken for one; every effort that does not pay ends."""
     plain = player.play(machine, [[(1e9, (0.9,))]], tokens=8000, seed=2)
-    for name, options in {"p_min stops": {"reach": 0.6}, "short requests": {"request": 12}}.items():
+    others: dict[str, dict[str, object]] = {
+        "p_min stops": {"reach": 0.6},
+        "short requests": {"request": 12},
+    }
+    for name, options in others.items():
         run = player.play(machine, [[(1e9, (0.9,))]], tokens=8000, seed=2, **options)
         if max(run["lengths"][-200:]) > 0:
             error = abs(run["acceptance"][0] - plain["acceptance"][0])
-            yield Outcome(f"{machine.name}/{name}/error of the acceptance", error, 0.25, least=False)
+            yield Outcome(
+                f"{machine.name}/{name}/error of the acceptance", error, 0.25, least=False
+            )
     run = player.play(machine, [[(1e9, (0.9,))]], reach=0.0, tokens=8000)
     share = sum(n > 0 for n in settled(run)) / len(settled(run))
     yield Outcome(f"{machine.name}/nothing drafted/rounds that try", share, 0.3, least=False)
@@ -294,7 +309,10 @@ def report(n_cases: int, passed: bool, detail: object) -> int:
 def run(player: Player, cases: str) -> int:
     """Play all cases on all machines and report each ratio beside its bound."""
     jobs = [
-        (case, machine) for case in CASES for machine in MACHINES if case.__name__ in cases.split(",")
+        (case, machine)
+        for case in CASES
+        for machine in MACHINES
+        if case.__name__ in cases.split(",")
     ]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         found = pool.map(lambda job: list(job[0](player, job[1])), jobs)

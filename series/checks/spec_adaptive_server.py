@@ -32,7 +32,9 @@ Options: TypeAlias = dict[str, object]
 Answer: TypeAlias = dict[str, Any]
 
 
-def command(server: Path, models: Path, drafter: Drafter | None, options: Options, port: int) -> list[str]:
+def command(
+    server: Path, models: Path, drafter: Drafter | None, options: Options, port: int
+) -> list[str]:
     """Give the command line of a server; an option without a value is a flag."""
     words: Options = {
         "-m": models / (drafter.model if drafter else "target.gguf"),
@@ -47,7 +49,9 @@ def command(server: Path, models: Path, drafter: Drafter | None, options: Option
         words |= {"--spec-type": drafter.spec_type, "--spec-draft-n-max": drafter.limit}
     if drafter and drafter.draft_model:
         words["-md"] = models / drafter.draft_model
-    flat = [str(word) for option in (words | options).items() for word in option if word is not None]
+    flat = [
+        str(word) for option in (words | options).items() for word in option if word is not None
+    ]
     return [str(server), *flat]
 
 
@@ -66,7 +70,9 @@ def completion(port: int, n_prompt: int) -> Answer:
 
 
 @contextmanager
-def running(server: Path, models: Path, drafter: Drafter | None, **options: object) -> Iterator[int]:
+def running(
+    server: Path, models: Path, drafter: Drafter | None, **options: object
+) -> Iterator[int]:
     """Run a server until the block ends, and give its port."""
     named = {f"--{name.replace('_', '-')}": value for name, value in options.items()}
     with tempfile.NamedTemporaryFile(suffix=".log", dir=models, delete=False) as file:
@@ -128,7 +134,9 @@ def refusals(server: Path, models: Path) -> dict[str, object]:
     return {name: refused(server, models, *case) for name, case in cases.items()}
 
 
-def refused(server: Path, models: Path, drafter: Drafter | None, options: Options, words: str) -> bool:
+def refused(
+    server: Path, models: Path, drafter: Drafter | None, options: Options, words: str
+) -> bool:
     """Tell whether the server ends by itself and says these words."""
     try:
         with running(server, models, drafter, spec_draft_adaptive=None, **options):
