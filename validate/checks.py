@@ -16,6 +16,8 @@ from validate import archs, instructions, results, teeth
 from validate.artifacts import StepBinaries
 from validate.build import StepBuild
 from validate.corpus import Corpus
+from validate.isa.check import CHECK as ISA
+from validate.isa.check import StepPair, check_isa
 from validate.ledger.check import CHECK as LEDGERS
 from validate.ledger.check import LedgerBook, StepTrees
 from validate.numeric_tiers import Arms, NumericTiers, plan_tiers
@@ -101,6 +103,7 @@ def _plan_checks(validation: Validation, pair: Pair) -> list[tuple[str, Check]]:
     if claim.check:
         own = _open_own_check(validation, claim)
         checks.append((teeth.CHECK, lambda: _bite(room, own, pair)))
+    checks += _plan_isa(validation, pair, claim)
     checks.append((archs.CHECK, lambda: archs.check_archs(room, step, parent)))
     checks += _plan_numerics(validation, pair, Arms(step, parent, _trees(pair), numerics))
     if claim.free:
@@ -115,6 +118,13 @@ def _plan_numerics(validation: Validation, pair: Pair, arms: Arms) -> list[tuple
         return plan_tiers(room, tiers, arms)
     compare = partial(results.check_results, room, arms.step, arms.parent, arms.numerics)
     return [(results.CHECK, compare)]
+
+
+def _plan_isa(validation: Validation, pair: Pair, claim: Claim) -> list[tuple[str, Check]]:
+    if validation.ledgers is None:
+        return []
+    step = StepPair(pair.step.name, pair.parent.name, *_trees(pair), claim.isa)
+    return [(ISA, lambda: check_isa(validation.room.lab, validation.source.git, step))]
 
 
 def _trees(pair: Pair) -> tuple[str, str]:

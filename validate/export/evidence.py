@@ -14,6 +14,8 @@ from validate import backend_ops, divergence, results, teeth
 from validate.cells import Speed
 from validate.export.model import Exported, Trial
 from validate.export.template import disclose
+from validate.isa.check import CHECK as ISA
+from validate.isa.tables import format_isa_markdown
 from validate.policy import Outcome
 from validate.report_build import list_unexecuted
 from validate.report_model import Comparison
@@ -174,6 +176,19 @@ def show_own_checks(exported: Exported, trial: Trial) -> Section:
     return Section("The patches' own checks", tuple(tables))
 
 
+def show_isa(exported: Exported, trial: Trial) -> Section:
+    """What the compilers say of every pipeline that a patch changes."""
+    tables, missing = [], []
+    for step, check in _list_checks(exported, trial):
+        if check.check != ISA or check.verdict is Verdict.IDENTICAL:
+            continue
+        if changes := check.facts.get("changes"):
+            tables.append(f"{step.patch}:\n\n{format_isa_markdown(changes)}")
+        else:
+            missing.append(f"compiler statistics of {step.patch}: {check.detail}")
+    return Section("Compiler statistics", tuple(tables), tuple(missing))
+
+
 def _compare_rows(patch: str, facts: Mapping[str, Any]) -> Iterator[str]:
     arms = {"with the patch": facts.get("step"), "without": facts.get("parent")}
     for arm, document in arms.items():
@@ -197,6 +212,7 @@ SECTIONS: tuple[EvidenceSection, ...] = (
     show_backend_ops,
     show_speed,
     show_own_checks,
+    show_isa,
 )
 
 
