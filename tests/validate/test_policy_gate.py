@@ -195,7 +195,11 @@ def test_a_claim_that_is_missing_means_bit_exact(lab: Lab) -> None:
         (b"int  a", Edit(3, 2, " "), False),  # aligned by hand
         (b"a = b +\n    c", Edit(7, 5, " "), False),  # broken by hand
         (b"33*256", Edit(3, 0, " "), False),  # would be "33* 256"
+        (b"0.5*x", Edit(3, 0, " "), False),  # would be "0.5 *x"
+        (b"f(a)/b", Edit(5, 0, " "), False),
+        (b'#include "b"\n#include "a"', Edit(0, 25, '#include "a"\n#include "b"'), False),
         (b"if (a)\n{", Edit(6, 1, " "), True),
+        (b"a;\n\n\n{", Edit(2, 3, ""), False),  # what stood between is blanked
         (b"if (a) b;", Edit(6, 1, " {\n"), True),
     ],
 )

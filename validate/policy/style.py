@@ -24,10 +24,12 @@ from validate.policy.rule import Remark, red, unchecked
 PROGRAM = "clang-format"
 CONFIG = ".clang-format"
 SECONDS = 60.0
+MOST_BESIDE = 20  # files that stand for the habits around a new one
 _LANGUAGE = (".c", ".cc", ".cpp", ".h", ".hpp", ".cu", ".cuh")
 _VENDORED = ("vendor/",)
 _CONDITION = re.compile(rb"\s*#\s*(if|ifdef|ifndef|elif|else|endif)\b")
-_HALF_POINTER = re.compile(rb"\w[*&]$")
+_AFTER_OPERAND = re.compile(rb"[\w)\]][*/&]$")
+_TIGHT_PRODUCT = re.compile(rb"[*/][^\s*/]")
 _HEAD = re.compile(rb"[A-Za-z_]")
 
 
@@ -67,7 +69,7 @@ def _judge_change(config: bytes, tree: Tree, patch: Patch, change: FileChange) -
         yield unchecked(patch.place(change), error.failure.stderr_tail.strip().split("\n")[0])
         return
     lines: dict[int, list[Edit]] = {}
-    before = Tree(tree.git, patch.parent).text(change.path)
+    before = read_custom(Tree(tree.git, patch.parent), change.path)
     for edit in edits:
         if matters(content, edit) and not is_customary(before, content, edit):
             lines.setdefault(content.count(b"\n", 0, edit.offset) + 1, []).append(edit)
@@ -126,12 +128,32 @@ def matters(content: bytes, edit: Edit) -> bool:
     """Whether an edit is more than a break of a line or the alignment with its neighbours."""
     old = content[edit.offset : edit.offset + edit.length].decode("utf-8", "replace")
     if old.strip() or edit.text.strip():
-        return True
-    if _HALF_POINTER.search(content[max(edit.offset - 2, 0) : edit.offset]):
-        return False  # "33* 256": clang-format takes a product for a pointer
-    if "\n" in old and "\n" not in edit.text:
+        return "#include" not in old  # their order: upstream's files keep their own
+    if _is_product(content, edit):
+        return False
+    if old.count("\n") == 1 and "\n" not in edit.text:
         return content[edit.offset + edit.length :].startswith(b"{")
     return "\n" not in old + edit.text and max(len(old), len(edit.text)) < 2
+
+
+def _is_product(content: bytes, edit: Edit) -> bool:
+    """Whether it would widen "a*b" or "a/b" on one side: clang-format takes such for pointers, and
+    upstream writes both forms."""
+    if edit.length:
+        return False
+    behind = content[edit.offset : edit.offset + 2]
+    before = content[max(edit.offset - 2, 0) : edit.offset]
+    return bool(_TIGHT_PRODUCT.match(behind) or _AFTER_OPERAND.search(before))
+
+
+def read_custom(before: Tree, path: str) -> str:
+    """What the file looked like; for a new one, the files beside it of the same language."""
+    if text := before.text(path):
+        return text
+    folder = path.rpartition("/")[0]
+    names = before.git.run("ls-tree", "--name-only", "-z", f"{before.commit}:{folder}").text
+    beside = sorted(name for name in names.split("\0") if name.endswith(_LANGUAGE))[:MOST_BESIDE]
+    return "\n".join(before.text(f"{folder}/{name}" if folder else name) for name in beside)
 
 
 def is_customary(before: str, content: bytes, edit: Edit) -> bool:
