@@ -98,7 +98,7 @@ def test_a_signal_to_ninja_alone_is_not_blamed_on_the_step(lab: Lab) -> None:
     builder = make_builder(lab)
     fake = lab.root / "ninja-that-dies"  # a labelled fake: ninja killed by the kernel
     real = builder.toolchain.ninja
-    fake.write_text(f'#!/bin/sh\ncase "$*" in *-j*) kill -9 $$;; *) exec {real} "$@";; esac\n')
+    fake.write_text(f'#!/bin/sh\ncase " $*" in *" -j"*) kill -9 $$;; *) exec {real} "$@";; esac\n')
     fake.chmod(0o755)
     dying = replace(builder, toolchain=replace(builder.toolchain, ninja=fake))
     with pytest.raises(EnvironmentFault, match="exit code 137"):
