@@ -48,7 +48,7 @@ TREE: dict[str, str | None] = {
     CUDA + "template-instances/common.cuh": "// so that the stand-in finds one\n",
     CUDA + "template-instances/mmq-instance-q4_0.cu": '#include "../mmq.cuh"\nKERNEL _Z3mmqf 2\n',
 }
-ROOM = HipCompiler(
+COMPILER = HipCompiler(
     "stand-in", "stand-in 1.0", Place(Path("/none")), "clang", (), "cat", "fingerprint"
 )
 

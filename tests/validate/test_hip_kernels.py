@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from series.model import IsaAllowance
-from tests.validate.hip_stand_ins import ROOM
+from tests.validate.hip_stand_ins import COMPILER
 from upstream.errors import ExitCode, InvalidMeasurement
 from validate.hip.compile import Compiled
 from validate.hip.gate import judge_kernel
@@ -117,7 +117,7 @@ def test_the_gate(
 
 
 def survey(**files: Compiled) -> Survey:
-    return Survey("b7", ROOM, {f"{name}.cu": each for name, each in files.items()})
+    return Survey("b7", COMPILER, {f"{name}.cu": each for name, each in files.items()})
 
 
 def test_a_survey_adds_up() -> None:

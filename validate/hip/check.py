@@ -7,7 +7,7 @@ from dataclasses import replace
 from upstream.git import Git
 from upstream.lab import Lab
 from validate.hip.compiler import hip_compiler_at_hand
-from validate.hip.run import HipRun, HipSide, compare_sides, differing_files
+from validate.hip.run import HipRun, HipSide, compare_sides, differing_files, list_few
 from validate.hip.sources import read_hip_tree
 from validate.isa.check import StepPair, summarize
 from validate.isa.workshop import open_workshop
@@ -45,5 +45,5 @@ def summarize_hip(run: HipRun) -> CheckResult:
         return replace(found, check=CHECK, facts=facts)
     if not step.changes.same:
         return CheckResult(CHECK, Verdict.INFORMATION, "the changed files have no kernel", facts)
-    detail = f"{step.changes.same} kernels of {len(step.files)} files keep their numbers"
+    detail = f"{step.changes.same} kernels keep their numbers ({list_few(step.files)})"
     return CheckResult(CHECK, Verdict.PASS, detail, facts)

@@ -55,8 +55,7 @@ class HipRun:
         if self.compiler is None:
             return NOTHING
         files = sorted({file for step in self.steps for file in step.files})
-        some = ", ".join(files[:FEW]) + (", ..." if len(files) > FEW else "")
-        return f"HIP: {len(files)} ggml-cuda files compiled by {self.compiler.version}: {some}"
+        return f"HIP: compiled by {self.compiler.version}: {list_few(files)}"
 
     @property
     def judged(self) -> tuple[StepChanges, ...]:
@@ -93,6 +92,12 @@ def compare_sides(
     bench = HipBench(shop, find(), max(1, jobs))
     steps = (_compare(bench, *pair, files) for pair, files in zip(pairs, differing, strict=True))
     return HipRun(bench.compiler, tuple(steps))
+
+
+def list_few(files: Sequence[str]) -> str:
+    """Files by name, and how many more there are."""
+    more = len(files) - FEW
+    return ", ".join(files[:FEW]) + (f" and {more} more" if more > 0 else "")
 
 
 def differing_files(parent: HipSide, step: HipSide) -> list[str]:

@@ -61,7 +61,7 @@ def format_survey_markdown(survey: Survey) -> str:
     rows: Rows = [(*HEAD[:-1], "note"), ("---",) * len(HEAD)]
     rows += [_row(name, file) for name, file in survey.files.items()]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    kernels = "\n".join(f"* `{line}`" for line in _spilling_lines(survey))
+    kernels = "\n".join(f"* {line}" for line in _spilling_lines(survey, "`"))
     return "\n\n".join(filter(None, (_head(survey), table, kernels)))
 
 
@@ -125,11 +125,11 @@ def _list_spilling(survey: Survey) -> list[str]:
     return ["\n".join(("with spills or scratch:", *lines))] if lines else []
 
 
-def _spilling_lines(survey: Survey) -> list[str]:
+def _spilling_lines(survey: Survey, quote: str = "") -> list[str]:
     found = [(each, n) for each, n in survey.kernels.items() if count_spills(n) or n.scratch]
     found.sort(key=lambda each: (-count_spills(each[1]), -each[1].scratch))
     lines = [
-        f"{each.label}: {n.spilled_vgprs} VGPRs and {n.spilled_sgprs} SGPRs spilled, "
+        f"{quote}{each.label}{quote}: {n.spilled_vgprs} VGPRs and {n.spilled_sgprs} SGPRs spilled, "
         f"{n.scratch} B scratch, {n.vgprs} VGPRs, {n.waves} waves"
         for each, n in found[:SHOWN]
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from upstream.errors import ExitCode
-from validate.hip.run import HipRun, HipStep
+from validate.hip.run import HipRun, HipStep, list_few
 from validate.isa.judge import exit_code
 from validate.isa.tables import document_change, format_changes
 
@@ -18,7 +18,8 @@ def format_hip(run: HipRun) -> str:
     if run.compiler is None:
         return run.summary
     files = "\n".join(_format_files(step) for step in run.steps if step.files)
-    head = f"{run.summary}; for {run.compiler.device}, nothing was executed"
+    head = f"HIP: compiled by {run.compiler.version} for {run.compiler.device}"
+    head += "; nothing was executed"
     return "\n\n".join((head, files, format_changes(run.judged)))
 
 
@@ -42,5 +43,4 @@ def _document_step(step: HipStep) -> dict[str, object]:
 
 
 def _format_files(step: HipStep) -> str:
-    count = len(step.files)
-    return f"{step.changes.step} against {step.changes.parent}: {count} of the files"
+    return f"{step.changes.step} against {step.changes.parent}: {list_few(step.files)}"

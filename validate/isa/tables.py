@@ -264,7 +264,15 @@ def document_change(change: Change) -> dict[str, object]:
 
 def _markdown_cells(change: Mapping[str, Any]) -> tuple[str, ...]:
     before, after = change["before"] or {}, change["after"] or {}
-    cells = [_say([before.get(key, "-"), after.get(key, "-")]) for key in MARKDOWN_KEYS]
+    cells = [
+        _say(
+            [
+                side.get(key) or ("-" if key in MODELLED or not side else 0)
+                for side in (before, after)
+            ]
+        )
+        for key in MARKDOWN_KEYS
+    ]
     note = "; ".join(filter(None, (change["reason"], change["banks"])))
     texts = (change["pipeline"], change["verdict"], *cells, note)
     return tuple(" ".join(text.replace("|", "/").split()) for text in texts)
