@@ -23,9 +23,22 @@ MAKE_ROOT = f"run as root: nox -s toolchain -- --suite {HIP_SUITE}"
 # Upstream's Release build with the defaults of ggml/CMakeLists.txt at b11549; the host's own
 # choices (graphs, RCCL) do not reach device code.
 DEFINES = ("-DGGML_USE_HIP", "-DGGML_HIP_NO_VMM", "-DNDEBUG")
+# ggml/cmake/common.cmake says by a define each which pairs of K and V fattn.cu may choose.
+FA_TYPES = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "bf16", "f16")
+FA_CHOSEN = ("q4_0", "q8_0", "f16", "bf16")  # with itself: the default of GGML_CUDA_FA_QUANTS
+FA_DEFINES = (
+    f'-DGGML_CUDA_FA_QUANTS="{",".join(f"{each}-{each}" for each in FA_CHOSEN)}"',
+    *(
+        f"-DGGML_CUDA_FA_{k.upper()}_{v.upper()}={int(k == v and k in FA_CHOSEN)}"
+        for v in FA_TYPES
+        for k in FA_TYPES
+    ),
+)
+COMPAT = Path(__file__).parent / "host_compat.h"
 FLAGS = (
     *("-x", "hip", f"--offload-arch={GPU}", "--offload-device-only", "-O3", "-std=c++17"),
     *("-w", "-fno-caret-diagnostics", f"-Rpass-analysis={PASS}", *DEFINES),
+    *FA_DEFINES,
 )
 TRIAL = """
 #include <hip/hip_fp16.h>
@@ -110,7 +123,7 @@ def open_hip_compiler(
     """
     if not program:
         program, options = _debian_clang(place)
-    flags = (*options, *FLAGS)
+    flags = (*options, *FLAGS, "-include", _lend(place, COMPAT))
     try:
         clang = place.run([program, "--version"], timeout=60).text
         hip = _read_hip_version(place, program, flags)
@@ -128,8 +141,17 @@ def open_hip_compiler(
         program=program,
         flags=flags,
         filter=_find_filter(place, program),
-        fingerprint=digest("hip", place.identity(), clang, hip, program, *flags),
+        fingerprint=digest("hip", place.identity(), clang, hip, COMPAT.read_text(), *flags),
     )
+
+
+def _lend(place: Place, file: Path) -> str:
+    """A copy of one of our files where the compilers see it."""
+    copy = place.shared / file.name
+    half = copy.with_suffix(".half")
+    half.write_text(file.read_text())
+    half.replace(copy)
+    return place.inside(copy)
 
 
 def _debian_clang(place: Place) -> tuple[str, tuple[str, ...]]:
