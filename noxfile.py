@@ -97,6 +97,12 @@ def status(session: nox.Session) -> None:
 
 
 @nox.session
+def hip(session: nox.Session) -> None:
+    """Compile the HIP kernels that a step changes (or --all FILE...) for Strix Halo."""
+    run_module(session, "validate.hip", *session.posargs)
+
+
+@nox.session
 def doctor(session: nox.Session) -> None:
     """Look for what the machine lacks, each with its remedy (--json)."""
     run_module(session, "upstream.doctor", *session.posargs)

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Make a Debian root with a shader compiler and the RADV Vulkan driver, so that shaders
-# can be compiled for a GPU that this machine does not have.
+# Make a Debian root with a shader compiler and the RADV Vulkan driver (or with clang for
+# HIP), so that shaders and kernels can be compiled for a GPU that this machine does not have.
 #
-#   toolchain_root.sh TARGET [trixie|trixie-backports]
+#   toolchain_root.sh TARGET [trixie|trixie-backports|trixie-hip]
 #
 # trixie (default)   Mesa of the release; choose a GPU with RADV_FORCE_FAMILY
 # trixie-backports   newer Mesa plus mesa-drm-shim; choose a GPU with AMDGPU_GPU_ID
+# trixie-hip         no Mesa: clang with AMD's device libraries and the HIP headers
 #
 # A complete root has TARGET/toolchain-versions.txt with every package and is left as it is.
 # The root is made in TARGET.partial and renamed at the end; what an interrupted run left, or
@@ -19,6 +20,11 @@ packages=(
     mesa-vulkan-drivers libvulkan-dev vulkan-tools vulkan-validationlayers
     glslc spirv-tools spirv-headers gcc g++ libc6-dev
 )
+# clang 17: the newest one in trixie whose device libraries match the headers (HIP 5.7)
+hip_packages=(clang-17 rocm-device-libs-17 libamdhip64-dev libc6-dev)
+# unpacked without what they depend on: 3 GB of libraries that compiling needs not
+hip_headers=(libhipblas-dev librocblas-dev)
+headers=()
 
 die() {
     printf 'toolchain_root: %s\n' "$*" >&2
@@ -71,7 +77,7 @@ find_mirror() {
 is_complete() {
     local name
     [[ -s $1 ]] || return 1
-    for name in "${packages[@]}"; do
+    for name in "${packages[@]}" "${headers[@]}"; do
         awk -v name="$name" '$1 == name { found = 1 } END { exit !found }' "$1" || return 1
     done
 }
@@ -95,8 +101,26 @@ in_root() {
         http_proxy="${http_proxy:-}" https_proxy="${https_proxy:-}" chroot "$root" "$@"
 }
 
-add_shim() {
-    [[ $1 != trixie-backports ]] || packages+=(mesa-drm-shim)
+choose_packages() {
+    case $1 in
+    trixie) ;;
+    trixie-backports) packages+=(mesa-drm-shim) ;;
+    trixie-hip)
+        packages=("${hip_packages[@]}")
+        headers=("${hip_headers[@]}")
+        ;;
+    *) die "unknown suite $1" ;;
+    esac
+}
+
+# unpack packages of headers; print "NAME VERSION" of each
+unpack_headers() {
+    local root=$1
+    mkdir "$root/headers"
+    in_root "$root" sh -c 'cd /headers && apt-get download -q "$@" >&2 &&
+        for deb in *.deb; do dpkg-deb -x "$deb" / && dpkg-deb -W "$deb"; done' sh "${headers[@]}" |
+        tr '\t' ' '
+    rm -r "$root/headers"
 }
 
 # runs in its own mount namespace: the mounts are gone when it ends, however it ends
@@ -104,7 +128,7 @@ build() {
     local root=$1 suite=$2 mirror=$3
     local dir
     local extra=()
-    add_shim "$suite"
+    choose_packages "$suite"
     debootstrap --variant=minbase "$release" "$root" "$mirror" >&2
     for dir in proc sys dev; do
         mount --rbind "/$dir" "$root/$dir"
@@ -119,15 +143,15 @@ build() {
     {
         printf 'suite %s\n' "$suite"
         in_root "$root" dpkg-query -W -f '${Package} ${Version}\n' "${packages[@]}"
+        [[ ${#headers[@]} -eq 0 ]] || unpack_headers "$root"
     } >"$root/$versions_name.new"
     mv "$root/$versions_name.new" "$root/$versions_name"
 }
 
 main() {
-    [[ $# -eq 1 || $# -eq 2 ]] || die "usage: toolchain_root.sh TARGET [trixie|trixie-backports]"
+    [[ $# -eq 1 || $# -eq 2 ]] || die "usage: toolchain_root.sh TARGET [trixie|trixie-backports|trixie-hip]"
     local suite=${2:-trixie} target mirror have
-    [[ $suite == trixie || $suite == trixie-backports ]] || die "unknown suite $suite"
-    add_shim "$suite"
+    choose_packages "$suite"
     target=$(realpath -m -- "$1")
     [[ $target != / ]] || die "the target can't be /"
 

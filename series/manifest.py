@@ -28,6 +28,7 @@ from upstream.version import Version, parse_version
 # A topic is also a branch and a folder: git refuses "..", and names that end in "." or ".lock".
 _NAME = re.compile(r"(?!.*\.\.)(?!.*\.lock$)[a-z0-9][a-z0-9._-]*(?<!\.)")
 _PATCH = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\.patch")
+ISA_COUNTS = {"spilled": "registers", "scratch": "bytes", "waves": "waves"}
 Table = Mapping[str, Any]
 
 
@@ -165,15 +166,17 @@ def _allowance(name: str, entry: object) -> IsaAllowance | None:
     where = f"isa of {name}"
     if not isinstance(entry, dict):
         raise ValueError(f'{where} must be a table: {{ allow = "the reason", worse = 5 }}')
-    _refuse_unknown(entry, ("allow", "worse", "spilled"), where)
-    allow, worse, spilled = entry["allow"], entry.get("worse", 3.0), entry.get("spilled", 0)
+    _refuse_unknown(entry, ("allow", "worse", *ISA_COUNTS), where)
+    allow, worse = entry["allow"], entry.get("worse", 3.0)
+    counts = {key: entry.get(key, 0) for key in ISA_COUNTS}
     if not isinstance(allow, str) or not allow.strip():
         raise ValueError(f"{where}: allow must say why the gate is loosened")
     if isinstance(worse, bool) or not isinstance(worse, int | float) or worse < 0:
         raise ValueError(f"{where}: worse must be a number of percent, not {worse!r}")
-    if isinstance(spilled, bool) or not isinstance(spilled, int) or spilled < 0:
-        raise ValueError(f"{where}: spilled must be a number of registers, not {spilled!r}")
-    return IsaAllowance(allow, float(worse), spilled)
+    for key, count in counts.items():
+        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+            raise ValueError(f"{where}: {key} must be a number of {ISA_COUNTS[key]}, not {count!r}")
+    return IsaAllowance(allow, float(worse), **counts)
 
 
 def _check(series: Series) -> None:

@@ -59,12 +59,15 @@ class IsaAllowance:
     """What the compilers of AMD GPUs may say about a patch, and why that is right.
 
     `worse`: percent that the inverse throughput of a pipeline may grow; `spilled`: registers that
-    it may spill more than before.
+    it may spill more than before. Of HIP kernels only, `scratch`: more bytes a lane, `waves`: fewer
+    waves a SIMD.
     """
 
     allow: str
     worse: float = 3.0
     spilled: int = 0
+    scratch: int = 0
+    waves: int = 0
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ from validate.report import (
 from validate.report_build import Findings, make_report
 from validate.room import Room
 from validate.sample_store import open_samples
-from validate.shader_root import SUITES, find_root, make_root
+from validate.shader_root import HIP_SUITE, SUITES, find_root, make_root
 from validate.source_tree import open_check_tree
 from validate.speed import Bench
 from validate.speed_stack import (
@@ -86,7 +86,9 @@ def make_parser() -> argparse.ArgumentParser:
     samples = commands.add_parser("samples", help="every stored sample of speed, as JSON lines")
     samples.set_defaults(run=run_samples)
     toolchain = commands.add_parser("toolchain", help="make the root for checks of shaders")
-    toolchain.add_argument("--suite", choices=SUITES, default=SUITES[0], help="Debian suite")
+    toolchain.add_argument(
+        "--suite", choices=(*SUITES, HIP_SUITE), default=SUITES[0], help="Debian suite"
+    )
     toolchain.set_defaults(run=run_toolchain)
     return parser
 

@@ -15,6 +15,7 @@ LOGGER = logging.getLogger("lab")
 SCRIPT = Path(__file__).resolve().parents[1] / "ci" / "toolchain_root.sh"
 COMPLETE = "toolchain-versions.txt"  # the script writes it last
 SUITES = ("trixie", "trixie-backports")
+HIP_SUITE = "trixie-hip"  # clang and the HIP headers, no driver
 MEGABYTES = 2500
 SECONDS = 1800.0
 

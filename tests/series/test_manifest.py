@@ -73,6 +73,10 @@ REFUSED = {
         ONE + '[patch."a.patch"]\nisa = { allow = "r", spilled = -1 }\n',
         "spilled must be a number of registers, not -1",
     ),
+    "isa that loses half a wave": (
+        ONE + '[patch."a.patch"]\nisa = { allow = "r", waves = 0.5 }\n',
+        "waves must be a number of waves, not 0.5",
+    ),
     "numerics that is no table": (ONE + '[patch."a.patch"]\nnumerics = "nmse"\n', "must map"),
     "claim of a patch that is nowhere": (ONE + '[patch."b.patch"]\n', "'b.patch'] is about"),
     "landed yet listed": (

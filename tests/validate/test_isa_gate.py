@@ -10,14 +10,18 @@ from pathlib import Path
 import pytest
 
 from series.model import IsaAllowance
+from tests.validate.hip_stand_ins import COMPILER as HIP
 from tests.validate.isa_stand_ins import make_compiler, mat_vec, numbers
 from upstream.errors import ExitCode
+from validate.hip.gate import judge_kernel
+from validate.hip.kernels import Kernel, KernelPair
+from validate.hip.run import HipRun, HipStep
 from validate.isa.banks import conflict, stride_of
 from validate.isa.check import summarize
-from validate.isa.judge import Change, StepChanges, Word, exit_code, judge
+from validate.isa.judge import Change, StepChanges, Word, add_changes, exit_code, judge
 from validate.isa.page import render_page
 from validate.isa.place import Place
-from validate.isa.run import IsaRun, Scan, Scope, choose
+from validate.isa.run import IsaRun, Scan, Scope, add_hip, choose
 from validate.isa.sources import Sources
 from validate.isa.spirv import Shader, read_defaults
 from validate.isa.statistics import Numbers, code_key
@@ -185,6 +189,25 @@ def test_the_table(run: IsaRun) -> None:
     assert "0 -> 3" in text
     assert "7 of 2398" in text
     assert "not derived: 1 generated" in text
+
+
+def test_kernels_join_the_table_and_the_gate(run: IsaRun) -> None:
+    kernel = Kernel("norm.cu", "_Zk", "k<32>")
+    change = judge_kernel("clang", KernelPair(kernel, kernel), numbers(), numbers(9))
+    changes = StepChanges("widens.patch", "base", 15, 0, 0, (change,))
+    both = add_hip(run, HipRun(HIP, (HipStep(("norm.cu",), changes),)))
+    assert both.steps[0].same == run.steps[0].same + 15
+    text = format_run(both)
+    assert "HIP: compiled by stand-in 1.0: norm.cu" in text
+    assert "norm.cu k<32>" in text
+    assert "norm.cu k" in render_page(both)
+    markdown = format_isa_markdown(list_changes(both, ["widens.patch"]))
+    assert "clang (compiled, nothing executed):" in markdown
+    assert "| norm.cu k<32> | SPILLS |" in markdown
+    assert exit_code([add_changes(step_with(), changes)]) is ExitCode.GATE_FAILED
+    nothing = HipRun(None, (HipStep((), StepChanges("widens.patch", "base", 0, 0, 0, ())),))
+    assert "no ggml-cuda file changed: 0 cases" in format_run(add_hip(run, nothing))
+    assert add_hip(run, nothing).steps == run.steps
 
 
 def test_the_document(run: IsaRun) -> None:

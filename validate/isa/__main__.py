@@ -19,12 +19,14 @@ from upstream.edge import (
 from upstream.errors import UsageError
 from upstream.git import Git, require_git
 from upstream.lab import Lab, open_lab
+from validate.hip.compiler import find_hip_compiler
+from validate.hip.run import measure_hip
 from validate.html_report import ISA_PAGE
 from validate.isa.compilers import find_compilers
 from validate.isa.judge import exit_code
 from validate.isa.page import write_run
 from validate.isa.recording import open_bench
-from validate.isa.run import IsaRun, Scope, run_isa
+from validate.isa.run import IsaRun, Scope, add_hip, run_isa
 from validate.isa.tables import document_run, format_run
 from validate.isa.workshop import open_workshop
 
@@ -69,6 +71,9 @@ def make_parser() -> argparse.ArgumentParser:
         help="a toolchain root other than the lab's; several may be named",
     )
     parser.add_argument(
+        "--hip-root", type=Path, metavar="DIR", help="the root with clang for HIP, if not the lab's"
+    )
+    parser.add_argument(
         "-j", "--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="compilers at once"
     )
     parser.add_argument(
@@ -101,9 +106,17 @@ def measure(args: argparse.Namespace, lab: Lab) -> IsaRun:
     if stack is None:
         raise UsageError(f"{args.series} has no stack yet", remedy="run: nox -s rebase")
     with open_workshop(lab, git) as shop:
+        # First: quick where no ggml-cuda file changed, and it may lack its root.
+        hip = measure_hip(
+            shop,
+            series,
+            stack,
+            lambda: find_hip_compiler(lab, shop.folder, args.hip_root),
+            args.jobs,
+        )
         compilers = find_compilers(lab, shop.folder, args.root)
         bench = open_bench(shop, compilers, max(1, args.jobs))
-        return run_isa(bench, compilers, series, stack, args.scope)
+        return add_hip(run_isa(bench, compilers, series, stack, args.scope), hip)
 
 
 if __name__ == "__main__":

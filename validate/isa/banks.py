@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from math import gcd
 
-from validate.isa.variants import Variant
+from validate.isa.variants import Subject
 
 # Constants of mul_mm.comp and mul_mmq_cm1.comp, b11549.
 BK_ID, PAD_ID, PAD_ID_QUANT, PAD = 3, 12, 13, 4
@@ -20,7 +20,7 @@ WIDTHS = {"b32": (1, 32), "b64": (2, 16), "b128": (4, 8)}  # dwords of a load, l
 _COOPMAT = re.compile(r"matmul_(?P<id>id_)?.*_cm1$")
 
 
-def stride_of(variant: Variant) -> int | None:
+def stride_of(variant: Subject) -> int | None:
     """Dwords between the rows of a tile in LDS; None where this is no such tile."""
     found = _COOPMAT.match(variant.shader)
     if found is None or len(variant.spec) <= BK_ID:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 
 from series.model import IsaAllowance
 from upstream.errors import ExitCode
 from validate.isa.statistics import Numbers
-from validate.isa.variants import Pair
+from validate.isa.variants import Comparison
 
+BASE, TIP = "base", "tip"  # names of trees that are no step
 STRICT = IsaAllowance("")
+LIMITS = [each.name for each in fields(IsaAllowance) if each.name != "allow"]
 
 
 class Word(Enum):
@@ -31,10 +33,10 @@ NOISE = 0.05  # percent of inverse throughput below which we call it equal
 
 @dataclass(frozen=True)
 class Change:
-    """One changed pipeline under one compiler; None where there is no counterpart."""
+    """One changed pipeline or kernel under one compiler; None where there is no counterpart."""
 
     compiler: str
-    pair: Pair
+    pair: Comparison
     before: Numbers | None
     after: Numbers | None
     word: Word
@@ -55,7 +57,9 @@ class Change:
 
 @dataclass(frozen=True)
 class StepChanges:
-    """A step against its parent. same: pipelines that any compiler would compile to the same."""
+    """A step against its parent. same: pipelines that any compiler would compile to the same, and
+    kernels of changed files that keep all their numbers.
+    """
 
     step: str
     parent: str
@@ -70,6 +74,13 @@ class StepChanges:
         return worst(change.word for change in self.changes)
 
 
+def add_changes(one: StepChanges, other: StepChanges) -> StepChanges:
+    """What two compilers' sources say about the same step."""
+    assert (one.step, one.parent) == (other.step, other.parent)
+    counts = {key: getattr(one, key) + getattr(other, key) for key in ("same", "new", "gone")}
+    return StepChanges(one.step, one.parent, **counts, changes=one.changes + other.changes)
+
+
 def count_spills(numbers: Numbers | None) -> int:
     """Spilled registers of both kinds. Some drivers spill to LDS, so scratch is not the sign."""
     return numbers.spilled_vgprs + numbers.spilled_sgprs if numbers else 0
@@ -77,7 +88,7 @@ def count_spills(numbers: Numbers | None) -> int:
 
 def judge(
     compiler: str,
-    pair: Pair,
+    pair: Comparison,
     before: Numbers | None,
     after: Numbers | None,
     allowance: IsaAllowance | None = None,
@@ -109,6 +120,15 @@ def _find_excess(change: Change, allowance: IsaAllowance) -> tuple[Word, str] | 
     if change.worse is not None and change.worse > allowance.worse:
         return Word.WORSE, f"inverse throughput +{change.worse:.1f} %, over {allowance.worse:g} %"
     return None
+
+
+def loosest(allowances: Iterable[IsaAllowance | None]) -> IsaAllowance | None:
+    """What a tip may do: of each thing as much as the step that is allowed most."""
+    found = [each for each in allowances if each]
+    if not found:
+        return None
+    most = {key: max(getattr(each, key) for each in found) for key in LIMITS}
+    return IsaAllowance("; ".join(each.allow for each in found), **most)
 
 
 def worst(words: Iterable[Word]) -> Word:

@@ -5,21 +5,22 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from itertools import pairwise
+from itertools import pairwise, starmap
 
 from series.model import IsaAllowance, Series, Stack
 from upstream.errors import InvalidMeasurement
+from validate.hip.compiler import HipCompiler
+from validate.hip.run import HipRun
 from validate.isa.compilers import Compiler
-from validate.isa.judge import Change, StepChanges, judge
+from validate.isa.judge import BASE, TIP, Change, StepChanges, add_changes, judge, loosest
 from validate.isa.recording import Bench, Recorded, read_tree
 from validate.isa.spirv import Shader, compile_shaders
 from validate.isa.statistics import Numbers, Request, ask_compilers, code_key, known_numbers
 from validate.isa.variants import FAMILY_NAMES, Pair, Variant, pair_variants, sweep_rows
 
 LOGGER = logging.getLogger("lab")
-BASE, TIP = "base", "tip"
 
 
 class Scope(Enum):
@@ -58,16 +59,20 @@ class Scan:
 
 @dataclass(frozen=True)
 class IsaRun:
-    """The outcome: one comparison a step, and tip against base; scans of base and tip."""
+    """The outcome: one comparison a step, and tip against base; scans of base and tip.
+
+    hip: what was compiled for ROCm beside the shaders.
+    """
 
     upstream: str
     scope: Scope
-    compilers: tuple[Compiler, ...]
+    compilers: tuple[Compiler | HipCompiler, ...]
     glslc: str
     steps: tuple[StepChanges, ...]
     scans: tuple[Scan, ...]
     idle: tuple[str, ...] = ()
     off: tuple[str, ...] = ()
+    hip: str = ""
 
 
 @dataclass
@@ -127,7 +132,7 @@ def run_isa(
     if not stack.steps:
         raise InvalidMeasurement("the stack has no step", remedy="add a patch to the series")
     trees = read_trees(bench, series, stack)
-    base, tip = trees[0], Tree(TIP, trees[-1].recorded, _loosest(trees))
+    base, tip = trees[0], Tree(TIP, trees[-1].recorded, loosest(tree.allowance for tree in trees))
     session = Session(bench, compilers)
     pairs = list(pairwise(trees))
     pairs += [(base, tip)] if len(stack.steps) > 1 else []
@@ -146,6 +151,14 @@ def run_isa(
     )
 
 
+def add_hip(run: IsaRun, hip: HipRun) -> IsaRun:
+    """One table and one gate for both: each step with its kernels after its pipelines."""
+    both = zip(run.steps, (each.changes for each in hip.steps), strict=True)
+    compilers = (*run.compilers, hip.compiler) if hip.compiler else run.compilers
+    steps = tuple(starmap(add_changes, both))
+    return replace(run, compilers=compilers, steps=steps, hip=hip.summary)
+
+
 def read_trees(bench: Bench, series: Series, stack: Stack) -> list[Tree]:
     """The base and every step, recorded."""
     trees = [Tree(BASE, read_tree(bench, stack.tree))]
@@ -153,18 +166,6 @@ def read_trees(bench: Bench, series: Series, stack: Stack) -> list[Tree]:
         allowance = series.claim(step.patch).isa
         trees.append(Tree(step.patch, read_tree(bench, step.tree), allowance))
     return trees
-
-
-def _loosest(trees: Sequence[Tree]) -> IsaAllowance | None:
-    """What the tip may do: as much as the step that is allowed most."""
-    found = [tree.allowance for tree in trees if tree.allowance]
-    if not found:
-        return None
-    return IsaAllowance(
-        "; ".join(each.allow for each in found),
-        max(each.worse for each in found),
-        max(each.spilled for each in found),
-    )
 
 
 def compare_trees(session: Session, parent: Tree, step: Tree) -> StepChanges:

@@ -38,12 +38,14 @@ _LOAD = re.compile(r"ds_load_(?P<two>2addr_)?(?:stride64_)?(?P<width>b32|b64|b12
 @dataclass(frozen=True)
 class Numbers:
     """A compiler's answer. scratch, lds: bytes; waves: subgroups per SIMD; latency and
-    inverse_throughput: the compiler's own model, in cycles, without memory and banks.
+    inverse_throughput: the compiler's own model, in cycles, without memory and banks. clang says
+    none of these and no instructions about a HIP kernel; sgprs are read for HIP only.
 
     access: how often each LDS instruction is in the code. error: why there are no numbers.
     """
 
     vgprs: int = 0
+    sgprs: int = 0
     spilled_vgprs: int = 0
     spilled_sgprs: int = 0
     scratch: int = 0

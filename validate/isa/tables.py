@@ -10,11 +10,12 @@ from validate.isa.banks import WIDTHS, conflict, stride_of
 from validate.isa.judge import Change, StepChanges, Word, count_spills
 from validate.isa.run import IsaRun, Scan, Scope
 from validate.isa.statistics import Numbers
-from validate.isa.variants import Variant
+from validate.isa.variants import Subject, Variant
 from validate.report import align
 
 SHOWN = 12  # changed pipelines of a step in the table for people; --json has all
 ORDER = list(Word)
+MODELLED = ("instructions", "inverse_throughput")  # only RADV says them
 Rows = list[tuple[str, ...]]
 MARKDOWN_KEYS = ("vgprs", "spilled_vgprs", "scratch", "lds", "waves", "inverse_throughput")
 MARKDOWN_HEAD = (
@@ -26,13 +27,14 @@ HEAD = ("pipeline", "verdict", "VGPRs", "spilled", "LDS", "waves", "instructions
 
 def format_run(run: IsaRun) -> str:
     """Steps, their worst pipelines, totals, and what is not in them."""
-    parts = [_format_head(run), align(_step_rows(run.steps))]
-    for step in run.steps:
-        if step.changes:
-            parts.append(_format_step(step))
-    parts.append(align(_total_rows(run)))
-    parts.append(_format_rest(run))
-    return "\n\n".join(parts)
+    parts = [_format_head(run), format_changes(run.steps), align(_total_rows(run))]
+    return "\n\n".join((*parts, _format_rest(run)))
+
+
+def format_changes(steps: Sequence[StepChanges]) -> str:
+    """A table of steps, then one for each with its worst pipelines and kernels."""
+    parts = [_format_step(step) for step in steps if step.changes]
+    return "\n\n".join((align(_step_rows(steps)), *parts))
 
 
 def format_isa_markdown(changes: Sequence[Mapping[str, Any]]) -> str:
@@ -67,6 +69,7 @@ def document_run(run: IsaRun) -> dict[str, object]:
         "totals": [document_scan(scan) for scan in run.scans],
         "not used by this device": list(run.idle),
         "extensions that glslc lacks": list(run.off),
+        "hip": run.hip,
     }
 
 
@@ -95,7 +98,7 @@ def document_scan(scan: Scan) -> dict[str, object]:
     }
 
 
-def describe_banks(variant: Variant) -> str:
+def describe_banks(variant: Subject) -> str:
     """The stride of a coopmat tile and the bank conflict factor by width of a load."""
     stride = stride_of(variant)
     if stride is None:
@@ -145,13 +148,24 @@ def _cells(change: Change) -> tuple[str, ...]:
     variant = change.pair.variant
     keys = ("vgprs", "", "lds", "waves", "instructions", "inverse_throughput")
     cells = [_arrow(change, key) if key else _spill_arrow(change) for key in keys]
-    notes = [change.reason, _describe_loads(change), describe_banks(variant)]
+    notes = [change.reason, _describe_scratch(change), _describe_loads(change)]
+    notes.append(describe_banks(variant))
     return (variant.label, change.word.value, *cells, "; ".join(filter(None, notes)))
 
 
 def _arrow(change: Change, key: str) -> str:
-    values = [getattr(each, key) if each and not each.error else "-" for each in _sides(change)]
-    return _say(values)
+    return _say([_value(each, key) for each in _sides(change)])
+
+
+def _value(numbers: Numbers | None, key: str) -> object:
+    if numbers is None or numbers.error:
+        return "-"
+    return getattr(numbers, key) or ("-" if key in MODELLED else 0)
+
+
+def _describe_scratch(change: Change) -> str:
+    before, after = (each.scratch if each else 0 for each in _sides(change))
+    return "" if before == after else f"scratch {before} -> {after}"
 
 
 def _spill_arrow(change: Change) -> str:
@@ -193,6 +207,8 @@ def _format_rest(run: IsaRun) -> str:
         f"not derived: {len(run.idle)} generated shaders that this device's host code sets up "
         "nowhere (--json names them)"
     ]
+    if run.hip:
+        lines.insert(0, run.hip)
     if run.off:
         lines.append(f"not generated, glslc lacks: {', '.join(run.off)}")
     if run.scope is not Scope.ALL:
@@ -248,7 +264,15 @@ def document_change(change: Change) -> dict[str, object]:
 
 def _markdown_cells(change: Mapping[str, Any]) -> tuple[str, ...]:
     before, after = change["before"] or {}, change["after"] or {}
-    cells = [_say([before.get(key, "-"), after.get(key, "-")]) for key in MARKDOWN_KEYS]
+    cells = [
+        _say(
+            [
+                side.get(key) or ("-" if key in MODELLED or not side else 0)
+                for side in (before, after)
+            ]
+        )
+        for key in MARKDOWN_KEYS
+    ]
     note = "; ".join(filter(None, (change["reason"], change["banks"])))
     texts = (change["pipeline"], change["verdict"], *cells, note)
     return tuple(" ".join(text.replace("|", "/").split()) for text in texts)

@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 # By the names that ggml-vulkan gives its shaders; the first that fits counts.
 FAMILIES = (
@@ -93,6 +93,35 @@ class Variant:
     def with_rows(self, rows: int) -> Variant:
         """The same mat-vec with another number of rows."""
         return replace(self, spec=(self.spec[0], rows, *self.spec[2:]))
+
+
+class Subject(Protocol):
+    """What a compiler is asked about: a pipeline, or a HIP kernel."""
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def family(self) -> str: ...
+
+    @property
+    def shader(self) -> str: ...
+
+    @property
+    def spec(self) -> tuple[int, ...]: ...
+
+
+class Comparison(Protocol):
+    """A subject of a step and its counterpart; None where there is none."""
+
+    @property
+    def before(self) -> Subject | None: ...
+
+    @property
+    def after(self) -> Subject | None: ...
+
+    @property
+    def variant(self) -> Subject: ...
 
 
 @dataclass(frozen=True)

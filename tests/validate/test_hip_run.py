@@ -1,0 +1,246 @@
+"""Which files are compiled, what is kept, and what the machine may lack."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from series.model import Claim, IsaAllowance, Series
+from tests.validate.hip_stand_ins import CLANG, CUDA, TREE, compiled_files, make_hip_root
+from tests.validate.tiny_project import Change, make_stack
+from upstream.errors import EnvironmentFault, ExitCode, InvalidMeasurement, UsageError
+from upstream.git import Git
+from upstream.lab import Lab
+from upstream.version import Version
+from validate.hip.check import check_hip
+from validate.hip.compile import HipBench
+from validate.hip.compiler import find_hip_compiler, hip_compiler_at_hand, open_hip_compiler
+from validate.hip.run import NOTHING, HipRun, measure_hip
+from validate.hip.survey import survey_files
+from validate.hip.tables import document_hip, format_hip, hip_exit_code
+from validate.isa.check import StepPair
+from validate.isa.judge import Word
+from validate.isa.place import Place
+from validate.isa.workshop import Workshop, open_workshop
+from validate.shader_root import COMPLETE, HIP_SUITE, SCRIPT, root_folder
+from validate.verdict import Verdict
+
+NORM = str(TREE[CUDA + "norm.cu"])
+SPILL = Change("spill.patch", {CUDA + "norm.cu": NORM.replace("_Z4normf 0", "_Z4normf 7")})
+
+
+@pytest.fixture
+def shop(lab: Lab) -> Iterator[Workshop]:
+    git = Git(lab.repository)
+    git.create()
+    with open_workshop(lab, git) as shop:
+        yield shop
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return make_hip_root(tmp_path)
+
+
+def measure(
+    lab: Lab, shop: Workshop, place: Place, *changes: Change, claim: Claim | None = None
+) -> HipRun:
+    """A run over a small stack."""
+    stack = make_stack(lab, changes, TREE)
+    claims = {changes[0].name: claim} if claim else {}
+    series = Series(Path("series"), Version(7), (), claims=claims)
+    return measure_hip(shop, series, stack, lambda: open_hip_compiler(place))
+
+
+def test_no_cuda_file_changed_is_said_and_is_no_case(lab: Lab, shop: Workshop) -> None:
+    stack = make_stack(lab, [Change("c.patch", {"ggml/src/ggml.c": "int y;\n"})], TREE)
+    series = Series(Path("series"), Version(7), ())
+    run = measure_hip(shop, series, stack, lambda: pytest.fail("a compiler was asked for"))
+    assert format_hip(run) == NOTHING
+    assert document_hip(run)["cases"] == 0
+    assert hip_exit_code(run) is ExitCode.OK
+
+
+def test_a_stack_without_a_step(lab: Lab, shop: Workshop, place: Place) -> None:
+    with pytest.raises(InvalidMeasurement, match="no step"):
+        measure(lab, shop, place)
+
+
+def test_a_new_spill_is_refused_and_named(lab: Lab, shop: Workshop, place: Place) -> None:
+    run = measure(lab, shop, place, SPILL)
+    assert hip_exit_code(run) is ExitCode.GATE_FAILED
+    assert run.steps[0].files == ("norm.cu",)
+    (change,) = run.steps[0].changes.changes
+    assert (change.word, change.reason) == (Word.SPILLS, "7 more registers spilled")
+    assert run.steps[0].changes.same == 1  # the other kernel, which spilled before
+    text = format_hip(run)
+    for words in ("norm.cu _Z4normf", "0 -> 7", "clang 17.0.6 gfx1151", "HIP 5.7.1", "scratch"):
+        assert words in text
+    assert compiled_files(place) == ["norm.cu", "norm.cu"]
+
+
+def test_a_patch_may_claim_it(lab: Lab, shop: Workshop, place: Place) -> None:
+    claim = Claim(isa=IsaAllowance("half the passes", spilled=7, scratch=28))
+    run = measure(lab, shop, place, SPILL, claim=claim)
+    assert [each.word for each in run.judged[0].changes] == [Word.ALLOWED]
+    assert hip_exit_code(run) is ExitCode.OK
+
+
+def test_a_header_reaches_the_files_that_include_it(lab: Lab, shop: Workshop, place: Place) -> None:
+    header = Change("h.patch", {CUDA + "mmq.cuh": "// wider\n"})
+    run = measure(lab, shop, place, header, SPILL)
+    assert [step.files for step in run.steps] == [
+        ("template-instances/mmq-instance-q4_0.cu",),
+        ("norm.cu",),
+        ("norm.cu", "template-instances/mmq-instance-q4_0.cu"),
+    ]
+    assert run.steps[2].changes.step == "tip"
+    assert len(compiled_files(place)) == 4  # tip against base needs nothing more
+
+
+def test_a_second_run_compiles_nothing(lab: Lab, shop: Workshop, place: Place) -> None:
+    first = measure(lab, shop, place, SPILL)
+    again = measure(lab, shop, place, SPILL)
+    assert document_hip(again) == document_hip(first)
+    assert len(compiled_files(place)) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"), [("CRASH", "exit code -11"), ("BROKEN", "error: no such type")]
+)
+def test_a_file_that_does_not_compile_is_named_and_the_rest_goes_on(
+    lab: Lab, shop: Workshop, place: Place, words: str, reason: str
+) -> None:
+    bad = Change("bad.patch", {CUDA + "mmq.cuh": f"// {words}\n", **SPILL.files})
+    instance = CUDA + "template-instances/mmq-instance-q4_0.cu"
+    bad = Change("bad.patch", {**bad.files, instance: f"{TREE[instance]}// {words}\n"})
+    run = measure(lab, shop, place, bad)
+    found = {each.pair.variant.label: each for each in run.judged[0].changes}
+    broken = found["template-instances/mmq-instance-q4_0.cu"]
+    assert broken.word is Word.INVALID
+    assert reason in broken.reason
+    assert found["norm.cu _Z4normf"].word is Word.SPILLS
+    assert hip_exit_code(run) is ExitCode.GATE_FAILED
+    measure(lab, shop, place, bad)
+    assert len(compiled_files(place)) == 5  # what failed is tried again, the rest is kept
+
+
+def test_a_file_without_numbers_is_invalid(lab: Lab, shop: Workshop, place: Place) -> None:
+    run = measure(lab, shop, place, Change("bad.patch", {CUDA + "norm.cu": f"{NORM}// BROKEN\n"}))
+    assert hip_exit_code(run) is ExitCode.INVALID
+
+
+def test_files_by_name(lab: Lab, shop: Workshop, place: Place) -> None:
+    tree = make_stack(lab, [SPILL], TREE).tree
+    bench = HipBench(shop, open_hip_compiler(place))
+    found = survey_files(bench, tree, "b7", ["mmq-instance-q4_0.cu", f"{CUDA}norm.cu"])
+    assert sorted(each.name for each in found.kernels) == ["_Z3mmqf", "_Z4backf", "_Z4normf"]
+    assert len(survey_files(bench, tree, "b7", []).files) == 3
+    with pytest.raises(UsageError, match=r"no mmx\.cu"):
+        survey_files(bench, tree, "b7", ["norm.cu", "mmx.cu"])
+
+
+def test_as_a_check(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("validate.hip.compiler._candidates", lambda: iter(()))
+    other = Change("c.patch", {"ggml/src/ggml.c": "int y;\n"})
+    stack = make_stack(lab, [other, SPILL], TREE)
+    trees = [stack.tree, *(step.tree for step in stack.steps)]
+    git = Git(lab.repository)
+    first, second = (
+        check_hip(lab, git, StepPair("step", "parent", step, parent))
+        for parent, step in pairwise(trees)
+    )
+    assert (first.verdict, first.detail) == (
+        Verdict.INFORMATION,
+        "no ggml-cuda file changed, nothing to compile",
+    )
+    assert (second.verdict, second.detail.split(":")[0]) == (Verdict.INFORMATION, "not run")
+
+
+# -- what the machine may lack ----------------------------------------------------------------
+
+
+def test_the_version_names_clang_and_hip(place: Place) -> None:
+    found = open_hip_compiler(place)
+    assert found.name == "clang 17.0.6 gfx1151"
+    assert found.version == "stand-in clang version 17.0.6 (1), HIP 5.7.1"
+    assert found.fingerprint != open_hip_compiler(place, "clang++-17").fingerprint
+
+
+def test_a_clang_that_compiles_no_hip(tmp_path: Path) -> None:
+    script = 'case "$*" in *--version*) ;; *) echo "error: no gfx1151" >&2; exit 1;; esac'
+    with pytest.raises(EnvironmentFault, match=r"does not compile HIP.*no gfx1151") as raised:
+        open_hip_compiler(make_hip_root(tmp_path, script))
+    assert HIP_SUITE in raised.value.remedy
+
+
+def test_a_clang_without_remarks(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentFault, match="says nothing about the registers"):
+        open_hip_compiler(make_hip_root(tmp_path, CLANG.replace("KERNEL _Z5", "NONE _Z5")))
+
+
+def test_a_root_without_device_libraries(place: Place) -> None:
+    shutil.rmtree(place.top / "usr/lib/llvm-17")
+    with pytest.raises(EnvironmentFault, match="no device libraries"):
+        open_hip_compiler(place)
+
+
+def test_a_half_made_root(tmp_path: Path, lab: Lab) -> None:
+    with pytest.raises(EnvironmentFault, match=COMPLETE) as raised:
+        find_hip_compiler(lab, tmp_path, tmp_path)
+    assert HIP_SUITE in raised.value.remedy
+
+
+def test_a_root_for_somebody_who_is_not_root(
+    tmp_path: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / COMPLETE).write_text("suite trixie-hip\n")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(EnvironmentFault, match="takes root"):
+        find_hip_compiler(lab, tmp_path, tmp_path)
+
+
+def test_rocm_of_the_machine_comes_first(
+    tmp_path: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clang = tmp_path / "rocm/llvm/bin/clang++"
+    clang.parent.mkdir(parents=True)
+    clang.write_text(f"#!/bin/sh\n{CLANG.replace('17.0.6', '19.0.0')}")
+    clang.chmod(0o755)
+    monkeypatch.setenv("ROCM_PATH", str(tmp_path / "rocm"))
+    found = find_hip_compiler(lab, tmp_path)
+    assert (found.name, found.place.root) == ("clang 19.0.0 gfx1151", None)
+    assert f"--rocm-path={tmp_path / 'rocm'}" in found.flags
+    at_hand = hip_compiler_at_hand(lab, tmp_path)
+    assert at_hand is not None
+    assert at_hand.fingerprint == found.fingerprint
+
+
+def test_a_root_of_another_suite_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / COMPLETE).write_text("suite trixie\n")
+    command = ["bash", str(SCRIPT), str(tmp_path), HIP_SUITE]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "holds trixie, not trixie-hip" in done.stderr
+
+
+def test_a_complete_root_is_left_alone_and_a_lacking_one_is_not(tmp_path: Path) -> None:
+    names = "clang-17 rocm-device-libs-17 libamdhip64-dev libc6-dev libhipblas-dev librocblas-dev"
+    lines = ["suite trixie-hip", *(f"{name} 1.0" for name in names.split())]
+    (tmp_path / COMPLETE).write_text("\n".join(lines) + "\n")
+    command = ["bash", str(SCRIPT), str(tmp_path), HIP_SUITE]
+    assert subprocess.run(command, capture_output=True).returncode == 0
+    (tmp_path / COMPLETE).write_text("\n".join(lines[:-1]) + "\n")
+    done = subprocess.run(command, capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"})
+    assert done.returncode == 1
+    assert "is complete" not in done.stderr
+
+
+def test_where_the_root_is(lab: Lab) -> None:
+    assert root_folder(lab, HIP_SUITE).name == HIP_SUITE

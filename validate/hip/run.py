@@ -1,0 +1,153 @@
+"""The HIP half of a run: compile the files in which two trees differ, and judge their kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from series.model import IsaAllowance, Series, Stack
+from upstream.errors import InvalidMeasurement
+from validate.hip.compile import Compiled, HipBench, compile_files
+from validate.hip.compiler import HipCompiler
+from validate.hip.gate import judge_kernel
+from validate.hip.kernels import WHOLE_FILE, Kernel, KernelPair, pair_kernels
+from validate.hip.sources import HipTree, read_hip_tree
+from validate.isa.judge import BASE, TIP, Change, StepChanges, loosest
+from validate.isa.statistics import Numbers
+from validate.isa.workshop import Workshop
+
+FEW = 8  # files in a line for people
+NOTHING = "HIP: no ggml-cuda file changed: 0 cases, nothing was compiled"
+Find = Callable[[], HipCompiler]
+
+
+@dataclass(frozen=True)
+class HipSide:
+    """A tree that is compared: its name (a patch, base, tip), sources, and what it may do."""
+
+    name: str
+    tree: HipTree
+    allowance: IsaAllowance | None = None
+
+
+@dataclass(frozen=True)
+class HipStep:
+    """A step against its parent. files: those whose sources differ, below ggml/src/ggml-cuda.
+
+    `changes.same` counts kernels of these files only.
+    """
+
+    files: tuple[str, ...]
+    changes: StepChanges
+
+
+@dataclass(frozen=True)
+class HipRun:
+    """The outcome; without a compiler nothing had to be compiled: 0 cases, which is no pass."""
+
+    compiler: HipCompiler | None
+    steps: tuple[HipStep, ...]
+
+    @property
+    def summary(self) -> str:
+        """One line on what was compiled."""
+        if self.compiler is None:
+            return NOTHING
+        files = sorted({file for step in self.steps for file in step.files})
+        return f"HIP: compiled by {self.compiler.version}: {list_few(files)}"
+
+    @property
+    def judged(self) -> tuple[StepChanges, ...]:
+        """The comparisons of steps that change a file."""
+        return tuple(step.changes for step in self.steps if step.files)
+
+
+def measure_hip(shop: Workshop, series: Series, stack: Stack, find: Find, jobs: int = 2) -> HipRun:
+    """Judge every step of a stack against its parent, and the tip against upstream.
+
+    `find` is asked for the compiler only when a file changed. Raises InvalidMeasurement when the
+    stack has no step.
+    """
+    if not stack.steps:
+        raise InvalidMeasurement("the stack has no step", remedy="add a patch to the series")
+    sides = [HipSide(BASE, read_hip_tree(shop, stack.tree))]
+    for step in stack.steps:
+        allowance = series.claim(step.patch).isa
+        sides.append(HipSide(step.patch, read_hip_tree(shop, step.tree), allowance))
+    pairs = list(pairwise(sides))
+    if len(stack.steps) > 1:
+        tip = HipSide(TIP, sides[-1].tree, loosest(side.allowance for side in sides))
+        pairs.append((sides[0], tip))
+    return compare_sides(shop, pairs, find, jobs)
+
+
+def compare_sides(
+    shop: Workshop, pairs: Sequence[tuple[HipSide, HipSide]], find: Find, jobs: int = 2
+) -> HipRun:
+    """Compile what differs in each pair, and judge it."""
+    differing = [differing_files(*pair) for pair in pairs]
+    if not any(differing):
+        return HipRun(None, tuple(_idle(*pair) for pair in pairs))
+    bench = HipBench(shop, find(), max(1, jobs))
+    steps = (_compare(bench, *pair, files) for pair, files in zip(pairs, differing, strict=True))
+    return HipRun(bench.compiler, tuple(steps))
+
+
+def list_few(files: Sequence[str]) -> str:
+    """Files by name, and how many more there are."""
+    more = len(files) - FEW
+    return ", ".join(files[:FEW]) + (f" and {more} more" if more > 0 else "")
+
+
+def differing_files(parent: HipSide, step: HipSide) -> list[str]:
+    """The files whose own text or includes differ, new and removed ones among them."""
+    before, after = parent.tree.digests, step.tree.digests
+    return [file for file in sorted({*before, *after}) if before.get(file) != after.get(file)]
+
+
+def _idle(parent: HipSide, step: HipSide) -> HipStep:
+    return HipStep((), StepChanges(step.name, parent.name, 0, 0, 0, ()))
+
+
+def _compare(bench: HipBench, parent: HipSide, step: HipSide, files: list[str]) -> HipStep:
+    before, after = (
+        compile_files(bench, side.tree, [file for file in files if file in side.tree.digests])
+        for side in (parent, step)
+    )
+    found: list[tuple[KernelPair, Numbers | None, Numbers | None]] = []
+    for file in files:
+        found += _pair(file, before.get(file, Compiled()), after.get(file, Compiled()))
+    name = bench.compiler.name
+    changes = [
+        judge_kernel(name, pair, old, new, step.allowance)
+        for pair, old, new in found
+        if old != new or (old is not None and old.error)
+    ]
+    return HipStep(tuple(files), _count(parent, step, len(found), changes))
+
+
+def _pair(
+    file: str, before: Compiled, after: Compiled
+) -> Iterator[tuple[KernelPair, Numbers | None, Numbers | None]]:
+    """The kernels of a file with both numbers; the file as one where it does not compile."""
+    if before.error or after.error:
+        whole = Kernel(file, WHOLE_FILE, "")
+        sides = [Numbers(error=each.error) if each.error else None for each in (before, after)]
+        yield KernelPair(whole, whole), sides[0], sides[1]
+        return
+    for pair in pair_kernels(list(before.kernels), list(after.kernels)):
+        old = before.kernels[pair.before] if pair.before else None
+        new = after.kernels[pair.after] if pair.after else None
+        yield pair, old, new
+
+
+def _count(parent: HipSide, step: HipSide, total: int, changes: list[Change]) -> StepChanges:
+    return StepChanges(
+        step=step.name,
+        parent=parent.name,
+        same=total - len(changes),
+        new=sum(change.pair.before is None for change in changes),
+        gone=sum(change.pair.after is None for change in changes),
+        changes=tuple(changes),
+    )
