@@ -98,12 +98,32 @@ def _describe(git: Git, merge: Merge) -> Conflict:
 def _read_marked(git: Git, merge: Merge) -> dict[str, str]:
     """Conflicted text files; labels hold ids of throw-away commits: give them names that last."""
     texts: dict[str, str] = {}
-    for path in sorted({stage.path for stage in merge.stages}):
-        content = git.read_blob(f"{merge.tree}:{path}")
+    paths = sorted({stage.path for stage in merge.stages})
+    contents = read_blobs(git, [f"{merge.tree}:{path}" for path in paths])
+    for path, content in zip(paths, contents, strict=True):
         if content is not None and b"\0" not in content:
             renamed = _LABEL.sub(lambda m: _NAMES[m[1][:1]], content)
             texts[path] = renamed.decode("utf-8", "surrogateescape")
     return texts
+
+
+def read_blobs(git: Git, names: Sequence[str]) -> list[bytes | None]:
+    """The bytes of blobs (`tree:path`) by one process, None where there is none."""
+    # NUL ends the names: a path may hold a line end
+    done = git.run("cat-file", "--batch", "-z", stdin="\0".join((*names, "")).encode())
+    output, at = done.stdout, 0
+    found: list[bytes | None] = []
+    for name in names:
+        missing = f"{name} missing\n".encode()
+        if output.startswith(missing, at):
+            found.append(None)
+            at += len(missing)
+            continue
+        head = output.index(b"\n", at)
+        size = int(output[at:head].rsplit(b" ", 1)[1])
+        found.append(output[head + 1 : head + 1 + size])
+        at = head + size + 2
+    return found
 
 
 def _read_modes(git: Git, merge: Merge, paths: Sequence[str]) -> dict[str, str]:

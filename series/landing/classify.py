@@ -165,6 +165,7 @@ def _judge_fates(fates: Sequence[HunkFate]) -> State:
 def _say_conflict(patch: Alone, ground: Ground, conflict: Conflict) -> list[str]:
     """Where it conflicts, and where upstream moved the lines to."""
     said = [f"conflict in {', '.join(conflict.paths)}"]
+    ground.read_all([hunk.path for hunk in patch.hunks])  # at once: they are looked into below
     for hunk in patch.hunks:
         home = _find_new_home(patch, ground, hunk)
         said += [f"lines of {hunk.path} stand in the new {home} now"] if home else []
@@ -177,8 +178,9 @@ def _find_new_home(patch: Alone, ground: Ground, hunk: Hunk) -> str:
     kept = set(ground.read(hunk.path))
     if len(wanted) < LEAST_COPY or sum(line in kept for line in wanted) > len(wanted) / 2:
         return ""
-    for copy in ground.find_copies(patch.before, hunk.path, wide=True):
-        there = set(ground.read(copy))
+    copies = ground.find_copies(patch.before, hunk.path, wide=True)
+    for copy, lines in zip(copies, ground.read_all(copies), strict=True):
+        there = set(lines)
         if sum(line in there for line in wanted) >= MOST_LINES * len(wanted):
             return copy
     return ""

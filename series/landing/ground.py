@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 
 from series.landing.alone import Alone
 from series.landing.hunks import Block, Course, read_blocks
-from series.merge import Conflict, merge_patch
+from series.merge import Conflict, merge_patch, read_blobs
 from upstream.git import Git
 from upstream.version import Version
 
@@ -97,10 +97,17 @@ class Ground:
 
     def read(self, path: str) -> tuple[str, ...]:
         """The lines of a file of the plain tree; none where there is no such file."""
-        if path not in self._files:
-            content = self.git.read_blob(f"{self.tree}:{path}") or b""
-            self._files[path] = tuple(content.decode("utf-8", "surrogateescape").split("\n"))
-        return self._files[path]
+        return self.read_all([path])[0]
+
+    def read_all(self, paths: Sequence[str]) -> list[tuple[str, ...]]:
+        """The lines of many files, read by one process."""
+        new = [path for path in dict.fromkeys(paths) if path not in self._files]
+        contents = read_blobs(self.git, [f"{self.tree}:{path}" for path in new]) if new else []
+        for path, content in zip(new, contents, strict=True):
+            self._files[path] = tuple(
+                (content or b"").decode("utf-8", "surrogateescape").split("\n")
+            )
+        return [self._files[path] for path in paths]
 
     def _follow(self, before: str, paths: Sequence[str]) -> dict[str, Course]:
         there = list_present(self.git, self.tree, paths)
