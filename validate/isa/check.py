@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from series.model import IsaAllowance
@@ -17,6 +17,7 @@ from validate.isa.workshop import open_workshop
 from validate.verdict import CheckResult, Verdict
 
 CHECK = "isa"
+SAME = "the same ggml folder as the parent's"
 NOT_RUN = "not run: no toolchain roots here (nox -s isa makes them, as root)"
 
 
@@ -38,13 +39,14 @@ def check_isa(lab: Lab, git: Git, pair: StepPair, jobs: int = 2) -> CheckResult:
     """
     with open_workshop(lab, git) as shop:
         if shop.subtree(pair.step_tree) == shop.subtree(pair.parent_tree):
-            return CheckResult(CHECK, Verdict.IDENTICAL, "the same ggml folder as the parent's")
+            return CheckResult(CHECK, Verdict.IDENTICAL, SAME, cached=True)
         compilers = compilers_at_hand(lab, shop.folder)
         if compilers is None:
-            return CheckResult(CHECK, Verdict.INFORMATION, NOT_RUN)
+            return CheckResult(CHECK, Verdict.INFORMATION, NOT_RUN, cached=True)
         bench = open_bench(shop, compilers, jobs)
-        changes = _compare(Session(bench, compilers), pair)
-    return summarize(changes, [compiler.version for compiler in compilers])
+        session = Session(bench, compilers)
+        found = summarize(_compare(session, pair), [compiler.version for compiler in compilers])
+    return replace(found, cached=not session.fresh)
 
 
 def summarize(changes: StepChanges, compilers: list[str]) -> CheckResult:

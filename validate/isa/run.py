@@ -83,6 +83,7 @@ class Session:
     compilers: Sequence[Compiler]
     shaders: dict[str, Shader] = field(default_factory=dict)
     numbers: dict[str, Numbers] = field(default_factory=dict)
+    fresh: int = 0  # pipelines that no earlier run compiled
 
     def compile(self, recorded: Recorded, variants: Iterable[Variant]) -> None:
         """Make sure of the SPIR-V of some variants of a tree."""
@@ -93,6 +94,8 @@ class Session:
         """Make sure of the numbers of variants whose shaders are compiled."""
         chosen = [each for each in variants if not self.shaders[each.source].error]
         requests = [self._request(compiler, each) for compiler in self.compilers for each in chosen]
+        known = known_numbers(self.bench.shop, requests)
+        self.fresh += len({each.key for each in requests} - known.keys())
         self.numbers |= ask_compilers(self.bench.shop, requests, self.bench.jobs)
 
     def recall(self, variants: Iterable[Variant]) -> None:
