@@ -82,6 +82,13 @@ def run_parser(module: object, args: Sequence[str]) -> None:
     assert parsed.run(parsed) == 0
 
 
+# These ask a llama-server that they started, on the loopback.
+OWN_SERVERS = (
+    "series/checks/spec_draft_length.py",
+    "series/checks/spec_adaptive_server.py",
+)
+
+
 def find_senders(name: str, source: str) -> Iterator[str]:
     """Places in a module that send, or could: one message each."""
     for node in ast.walk(ast.parse(source)):
@@ -119,7 +126,7 @@ def _judge_call(name: str, attr: str, words: Sequence[str]) -> Iterator[str]:
         yield ".system(...)"
     if attr in ("run", "text", "feed", "execute") and words and words[0] in SENDING:
         yield f"git {words[0]}"
-    own_server = name == "series/checks/spec_draft_length.py"  # asks a llama-server it started
+    own_server = name in OWN_SERVERS
     if attr == "request" and words and words[0] not in ("GET", "HEAD") and not own_server:
         yield f".request({words[0]!r})"
 
