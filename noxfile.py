@@ -121,6 +121,12 @@ def isa(session: nox.Session) -> None:
 
 
 @nox.session
+def speculation(session: nox.Session) -> None:
+    """Measure drafters and draft lengths with real llama-server processes (--json)."""
+    run_module(session, "validate.speculation", *session.posargs)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Measure the project's own numbers: rebase, no-op, builds, import."""
     run_module(session, "validate.bench", *session.posargs)

@@ -20,6 +20,7 @@ from typing import IO
 from upstream.errors import CommandError, CommandFailure
 
 TAIL_BYTES = 8192
+GRACE = 5.0  # seconds that a held child has to end by itself
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,66 @@ def feed(
             _raise(argv, child.returncode, said.read(), None, remedy)
 
 
+class Held:
+    """A child that runs beside us (a server): alive or ended, and its last words."""
+
+    def __init__(self, child: subprocess.Popen[bytes], command: tuple[str, ...], log: Path) -> None:
+        self._child = child
+        self.command = command
+        self.log = log
+
+    @property
+    def code(self) -> int | None:
+        """The exit code, None while it runs; negative: the signal that ended it."""
+        return self._child.poll()
+
+    def last_words(self, lines: int = 12) -> str:
+        """The end of its log."""
+        return _read_tail(self.log, lines)
+
+
+@contextmanager
+def hold(
+    command: Sequence[str | os.PathLike[str]],
+    log: Path,
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    remedy: str = "",
+) -> Iterator[Held]:
+    """Keep a child running while the block runs, its output in `log`, which stays.
+
+    Leaving the block, however, ends it and all that it started: asked first, killed after GRACE s.
+    """
+    argv = tuple(os.fspath(part) for part in command)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as sink:
+        child = _start(argv, cwd, env, sink.fileno(), subprocess.STDOUT, subprocess.DEVNULL, remedy)
+    try:
+        yield Held(child, argv, log)
+    finally:
+        _dismiss(child)
+
+
+def _dismiss(child: subprocess.Popen[bytes]) -> None:
+    """Ask a group to end, then kill what is left of it."""
+    try:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(GRACE)
+    finally:
+        kill_group(child)
+        child.wait()
+
+
+def _read_tail(log: Path, lines: int) -> str:
+    with log.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
+        text = file.read().decode("utf-8", "replace")
+    return "\n".join(text.splitlines()[-lines:])
+
+
 def kill_group(child: subprocess.Popen[bytes]) -> None:
     """End a child and all that it started."""
     try:
@@ -154,6 +215,7 @@ def _start(
     stdout: int,
     stderr: int,
     stdin: int | None = None,
+    remedy: str = "",
 ) -> subprocess.Popen[bytes]:
     if stdin is None:
         stdin = subprocess.PIPE if stderr == subprocess.PIPE else subprocess.DEVNULL
@@ -169,7 +231,7 @@ def _start(
         )
     except FileNotFoundError as error:
         failure = CommandFailure(argv, 127, str(error))
-        raise CommandError(failure, remedy="run: nox -s doctor") from error
+        raise CommandError(failure, remedy=remedy or "run: nox -s doctor") from error
 
 
 def _pump(

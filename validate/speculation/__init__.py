@@ -1,0 +1,1 @@
+"""What each drafter and draft length is worth, measured with real llama-server processes."""

@@ -1,0 +1,146 @@
+"""Pairwise comparison of arms, the ranking line and what to choose.
+
+`=`: the interval of the ratio holds no difference beyond the margin; `>>`: more than 25 %, the
+whole interval; `>`: faster, the interval excludes 0; `?`: not decided.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from upstream.errors import InvalidMeasurement
+from validate.cells import Speed
+from validate.comparison import judge
+from validate.speculation.measure import Taken
+from validate.statistics import Estimate, hodges_lehmann
+
+ALPHA = 0.05
+FAR = math.log(1.25)
+NONE = "none"
+# Speeds of a conversation, by arm, block and position.
+Speeds = Mapping[str, Mapping[tuple[int, int], float]]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """`first` against `second`: positive means that `first` is faster."""
+
+    first: str
+    second: str
+    estimate: Estimate
+    verdict: Speed
+    sign: str
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Arms of one conversation, the fastest first, with what stands between neighbours."""
+
+    conversation: str
+    arms: tuple[str, ...]
+    speeds: Mapping[str, float]
+    signs: tuple[str, ...]
+    adaptive: tuple[Pair, ...]
+    good: tuple[str, ...]
+    usable: tuple[str, ...]
+    terrible: tuple[str, ...]
+
+    @property
+    def line(self) -> str:
+        """`a = b > c >> d`."""
+        rest = zip(self.signs, self.arms[1:], strict=True)
+        return " ".join([self.arms[0], *(f"{sign} {arm}" for sign, arm in rest)])
+
+
+def gather_speeds(
+    taken: Sequence[Taken], conversation: str
+) -> dict[str, dict[tuple[int, int], float]]:
+    """Tok/s of a whole conversation, summed over slots: tokens over the server's own time."""
+    found: dict[str, dict[tuple[int, int], float]] = {}
+    for each in taken:
+        talks = each.turns[conversation]
+        speed = sum(
+            sum(turn.tokens for turn in talk) / sum(turn.tokens / turn.speed for turn in talk)
+            for talk in talks
+        )
+        found.setdefault(each.arm, {})[each.key] = speed
+    return found
+
+
+def compare_pair(speeds: Speeds, first: str, second: str, margin: float) -> Pair:
+    """The two arms over all blocks; `margin` is relative (0.02: 2 %)."""
+    differences = list(map(math.log, _ratios(speeds[first], speeds[second])))
+    estimate = hodges_lehmann(differences, ALPHA)
+    limit = math.log1p(margin)
+    verdict = judge(estimate, limit)
+    return Pair(first, second, estimate, verdict, choose_sign(estimate, limit))
+
+
+def _ratios(
+    first: Mapping[tuple[int, int], float], second: Mapping[tuple[int, int], float]
+) -> list[float]:
+    blocks = sorted({block for block, _ in first})
+    if first.keys() != second.keys() or first.keys() != {(b, p) for b in blocks for p in (0, 1)}:
+        raise InvalidMeasurement("the blocks of two arms are not complete")
+    # The geometric mean of a mirrored pair of positions: a linear drift cancels.
+    return [math.sqrt(first[b, 0] * first[b, 1] / (second[b, 0] * second[b, 1])) for b in blocks]
+
+
+def choose_sign(estimate: Estimate, margin: float) -> str:
+    """What stands between a faster and a slower arm."""
+    if -margin < estimate.low and estimate.high < margin:
+        return "="
+    if estimate.low > FAR:
+        return ">>"
+    return ">" if estimate.low > 0 else "?"
+
+
+def rank(taken: Sequence[Taken], conversation: str, margin: float) -> Ranking:
+    """Order the arms by their median speed and compare neighbours, and adaptive with each."""
+    speeds = gather_speeds(taken, conversation)
+    middle = {arm: median(found.values()) for arm, found in speeds.items()}
+    arms = sorted(middle, key=lambda arm: -middle[arm])
+    signs = tuple(compare_pair(speeds, a, b, margin).sign for a, b in pairwise(arms))
+    adaptive = [
+        compare_pair(speeds, mine, other, margin)
+        for mine in arms
+        if is_adaptive(mine)
+        for other in arms
+        if other == NONE or (other != mine and drafter_of(other) == drafter_of(mine))
+    ]
+    good, usable, terrible = sort_choices(speeds, arms, margin)
+    return Ranking(
+        conversation, tuple(arms), middle, signs, tuple(adaptive), good, usable, terrible
+    )
+
+
+def sort_choices(
+    speeds: Speeds, arms: Sequence[str], margin: float
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Good: the best and its equals. Terrible: far behind it, or slower than no speculation."""
+    good: list[str] = [arms[0]]
+    usable: list[str] = []
+    terrible: list[str] = []
+    for arm in arms[1:]:
+        behind = compare_pair(speeds, arms[0], arm, margin)
+        lost = NONE in speeds and compare_pair(speeds, arm, NONE, margin).verdict is Speed.SLOWER
+        if behind.sign == "=":
+            good.append(arm)
+        elif behind.sign == ">>" or lost:
+            terrible.append(arm)
+        else:
+            usable.append(arm)
+    return tuple(good), tuple(usable), tuple(terrible)
+
+
+def is_adaptive(arm: str) -> bool:
+    return arm.endswith(" adaptive")
+
+
+def drafter_of(arm: str) -> str:
+    """The drafter in the name of an arm."""
+    return arm.rpartition(" ")[0]
