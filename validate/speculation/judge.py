@@ -21,6 +21,7 @@ from validate.statistics import Estimate, hodges_lehmann
 ALPHA = 0.05
 FAR = math.log(1.25)
 NONE = "none"
+CHOICES = ("good", "usable", "terrible", "undecided")
 # Speeds of a conversation, by arm, block and position.
 Speeds = Mapping[str, Mapping[tuple[int, int], float]]
 
@@ -48,6 +49,7 @@ class Ranking:
     good: tuple[str, ...]
     usable: tuple[str, ...]
     terrible: tuple[str, ...]
+    undecided: tuple[str, ...] = ()
 
     @property
     def line(self) -> str:
@@ -112,29 +114,24 @@ def rank(taken: Sequence[Taken], conversation: str, margin: float) -> Ranking:
         for other in arms
         if other == NONE or (other != mine and drafter_of(other) == drafter_of(mine))
     ]
-    good, usable, terrible = sort_choices(speeds, arms, margin)
-    return Ranking(
-        conversation, tuple(arms), middle, signs, tuple(adaptive), good, usable, terrible
-    )
+    choices = sort_choices(speeds, arms, margin)
+    kinds = {kind: tuple(arm for arm in arms if choices[arm] == kind) for kind in CHOICES}
+    return Ranking(conversation, tuple(arms), middle, signs, tuple(adaptive), **kinds)
 
 
-def sort_choices(
-    speeds: Speeds, arms: Sequence[str], margin: float
-) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Good: the best and its equals. Terrible: far behind it, or slower than no speculation."""
-    good: list[str] = [arms[0]]
-    usable: list[str] = []
-    terrible: list[str] = []
+def sort_choices(speeds: Speeds, arms: Sequence[str], margin: float) -> dict[str, str]:
+    """What to do with each arm, the fastest first: one of CHOICES.
+
+    Good: the fastest and its equals. Terrible: more than 25 % behind it, or slower than no
+    speculation. Undecided: nothing is shown against the fastest.
+    """
+    found = {arms[0]: "good"}
     for arm in arms[1:]:
         behind = compare_pair(speeds, arms[0], arm, margin)
         lost = NONE in speeds and compare_pair(speeds, arm, NONE, margin).verdict is Speed.SLOWER
-        if behind.sign == "=":
-            good.append(arm)
-        elif behind.sign == ">>" or lost:
-            terrible.append(arm)
-        else:
-            usable.append(arm)
-    return tuple(good), tuple(usable), tuple(terrible)
+        kind = {"=": "good", ">>": "terrible", ">": "usable"}.get(behind.sign, "undecided")
+        found[arm] = "terrible" if lost and kind != "good" else kind
+    return found
 
 
 def is_adaptive(arm: str) -> bool:

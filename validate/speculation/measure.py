@@ -21,7 +21,13 @@ from validate.cells import Sample
 from validate.sample_store import SampleStore
 from validate.speculation.arms import SpecArm
 from validate.speculation.client import Round, Turn, converse
-from validate.speculation.server import HEALTH_SECONDS, Server, serve
+from validate.speculation.server import (
+    HEALTH_SECONDS,
+    Server,
+    read_counters,
+    require_drafting,
+    serve,
+)
 
 LOGGER = logging.getLogger("lab")
 WARM_UP = "Say hello."
@@ -102,7 +108,7 @@ def measure_blocks(
             if key in known:
                 continue
             LOGGER.info("block %d of %d: %s", block, blocks, arm.name)
-            turns = measure_arm(setting, arm, conversations, lab)
+            turns = measure_arm(setting, arm, conversations, lab, f"{block}-{position}")
             known[key] = Taken(arm.name, (block, position), turns)
             recorder.keep(known[key])
     wanted = {arm.name for arm in arms}
@@ -110,18 +116,25 @@ def measure_blocks(
 
 
 def measure_arm(
-    setting: Setting, arm: SpecArm, conversations: Mapping[str, Sequence[str]], lab: Lab
+    setting: Setting,
+    arm: SpecArm,
+    conversations: Mapping[str, Sequence[str]],
+    lab: Lab,
+    label: str = "1",
 ) -> dict[str, tuple[tuple[Turn, ...], ...]]:
     """One server's turns by conversation; its warm-up is dropped."""
-    log = lab.log(f"speculation-{setting.device}-{arm.name}")
+    log = lab.log(f"speculation-{setting.device}-{arm.name}-{label}")
     command = setting.command(arm)
     found: dict[str, tuple[tuple[Turn, ...], ...]] = {}
     with serve(command, log, port=setting.port, seconds=setting.health_seconds) as server:
+        require_drafting(server)
         converse(server, [WARM_UP], WARM_UP_TOKENS, setting.slots)
+        before = read_counters(server)
         for name, questions in conversations.items():
             talks = converse(server, questions, setting.n_predict, setting.slots)
             found[name] = tuple(tuple(talk) for talk in talks)
         check_drafts(arm, found, server)
+        check_counters(found, before, read_counters(server))
     return found
 
 
@@ -137,6 +150,24 @@ def check_drafts(
             f"{arm.name}: the server drafted nothing",
             remedy=f"read its log: {server.process.log}",
         )
+
+
+def check_counters(
+    found: Mapping[str, tuple[tuple[Turn, ...], ...]],
+    before: Mapping[str, float],
+    after: Mapping[str, float],
+) -> None:
+    """Refuse answers whose timings add up to something else than the server's own counters."""
+    turns = [turn for talks in found.values() for talk in talks for turn in talk]
+    sums = {
+        "tokens_predicted_total": sum(turn.tokens for turn in turns),
+        "spec_decode_num_draft_tokens_total": sum(turn.drafted for turn in turns),
+        "spec_decode_num_accepted_tokens_total": sum(turn.accepted for turn in turns),
+    }
+    for name, total in sums.items():
+        counted = after.get(name, 0) - before.get(name, 0)
+        if counted != total:
+            raise InvalidMeasurement(f"the server counts {name} {counted:g}, its answers {total}")
 
 
 def write_samples(taken: Taken) -> list[Sample]:
@@ -183,5 +214,5 @@ def _sort(
 def _read_turn(sample: Sample) -> Turn:
     facts = sample.facts
     rounds = tuple(Round(*pair) for pair in json.loads(facts["rounds"]))
-    counts = (int(facts[key]) for key in ("tokens", "drafted", "accepted"))
-    return Turn(sample.value, *counts, rounds=rounds)
+    tokens, drafted, accepted = (int(facts[key]) for key in ("tokens", "drafted", "accepted"))
+    return Turn(sample.value, tokens, drafted, accepted, rounds=rounds)

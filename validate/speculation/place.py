@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from series.manifest import load_series
-from series.stack import Stack, load_stack
+from series.model import Stack
+from series.stack import load_stack
 from upstream import process
 from upstream.errors import EnvironmentFault, UsageError
 from upstream.git import Git
@@ -79,7 +80,7 @@ def requantise(model: Path, kind: str, server: Path) -> Drafter:
                 remedy="build it beside the server, or name a drafter: --drafter simple=FILE",
             )
         half = path.with_name(f".{path.name}.{os.getpid()}")
-        command = [program, "--allow-requantize", model, half, kind]
+        command: list[str | os.PathLike[str]] = [program, "--allow-requantize", model, half, kind]
         try:
             process.run(command, timeout=SECONDS)
             half.replace(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import time
 from collections.abc import Iterator, Sequence
@@ -19,25 +20,33 @@ from validate.room import clean
 HOST = "127.0.0.1"
 HEALTH_SECONDS = 600.0
 POLL = 0.1
+ENVIRONMENT = {"GGML_NO_BACKTRACE": "1"}  # a debugger attached to an abort takes long
 # What the server says, and what to do about it; the first words that occur decide.
 REMEDIES = {
-    "adaptive draft length requires": "name a drafter with --drafter",
+    "requires an initialized speculative": "name a drafter with --drafter",
     "n_min <= n_max": "lower --n-min, or name longer --lengths",
     "vocab": "name a drafter made for this target: both must share one vocabulary",
     "spec-synth-rates": "name one rate for each position up to the longest draft",
     "synth": "name one rate for each position up to the longest draft that this drafter makes",
-    "MTP": "name a target with an MTP head, or another type of drafter",
+    "MTP layers": "name a target with an MTP head, or another type of drafter",
     "address already in use": "end what holds the port, or leave out --port",
     "couldn't bind": "end what holds the port, or leave out --port",
+    "invalid device": "name a device that `llama-server --list-devices` lists, or cpu",
     "invalid argument": "use a llama-server of the stack's tip: it knows the flags asked for",
 }
+
+
+# Lines of the log that say why: its errors, asserts, uncaught exceptions, unknown options.
+REASON = re.compile(r"^\S+ [EW] |\berror\b|GGML_ASSERT|what\(\)|terminate called|must ", re.I)
+REASONS = 8
+NOT_DRAFTING = "failed to initialize speculative decoding context"
 
 
 class ServerFault(EnvironmentFault):
     """llama-server did not start, did not get healthy, or went away; with its last words."""
 
     def __init__(self, what: str, server: process.Held) -> None:
-        words = server.last_words()
+        words = read_reasons(server)
         failure = CommandFailure(server.command, server.code or 0, words, server.log)
         said = describe_failure(failure).partition("\n")[2]
         super().__init__(f"{what}\n{said}", remedy=choose_remedy(words, server.log))
@@ -49,6 +58,19 @@ class Server:
 
     url: str
     process: process.Held
+
+
+def read_reasons(server: process.Held) -> str:
+    """What it said against itself, else its last lines (an abort ends in a useless backtrace)."""
+    lines = server.log.read_text("utf-8", "replace").splitlines()
+    reasons = [line for line in lines if REASON.search(line)]
+    return "\n".join(reasons[-REASONS:]) or server.last_words()
+
+
+def require_drafting(server: Server) -> None:
+    """Refuse a server that gave up its drafter and serves without (another vocabulary)."""
+    if NOT_DRAFTING in server.process.log.read_text("utf-8", "replace"):
+        raise ServerFault("llama-server serves without its drafter", server.process)
 
 
 def choose_remedy(words: str, log: Path) -> str:
@@ -81,7 +103,7 @@ def serve(
     """
     port = require_free(port) if port else find_port()
     whole = [*command, "--host", HOST, "--port", str(port)]
-    with process.hold(whole, log, env=clean(os.environ)) as held:
+    with process.hold(whole, log, env=ENVIRONMENT | clean(os.environ)) as held:
         server = Server(f"http://{HOST}:{port}", held)
         wait_healthy(server, seconds)
         yield server
@@ -114,6 +136,13 @@ def wait_healthy(server: Server, seconds: float) -> None:
 def is_healthy(server: Server) -> bool:
     """Whether the server answers /health with 200 (503: it is loading)."""
     try:
-        return requests.get(f"{server.url}/health", timeout=2).status_code == requests.codes.ok
+        return requests.get(f"{server.url}/health", timeout=2).ok
     except requests.RequestException:
         return False
+
+
+def read_counters(server: Server) -> dict[str, float]:
+    """The counters of /metrics, by name without its prefix; those with labels are left out."""
+    response = requests.get(f"{server.url}/metrics", timeout=10)
+    found = re.findall(r"^llamacpp:(\w+) (\S+)$", response.text, re.M)
+    return {name: float(value) for name, value in found}

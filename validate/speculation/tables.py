@@ -126,6 +126,7 @@ def _format_ranking(ranking: Ranking) -> list[str]:
     lines = [f"ranking: {ranking.line}", f"good: {', '.join(ranking.good)}"]
     lines += [f"usable: {', '.join(ranking.usable) or '-'}"]
     lines += [f"terrible: {', '.join(ranking.terrible) or '-'}"]
+    lines += [f"undecided: {', '.join(ranking.undecided) or '-'}"]
     return lines + [f"  {format_pair(pair)}" for pair in ranking.adaptive]
 
 
@@ -167,6 +168,7 @@ def document_run(run: Run) -> dict[str, Any]:
                 "good": ranking.good,
                 "usable": ranking.usable,
                 "terrible": ranking.terrible,
+                "undecided": ranking.undecided,
                 "adaptive": [_document_pair(pair) for pair in ranking.adaptive],
             }
             for ranking in run.rankings
