@@ -28,8 +28,10 @@ from validate.speculation.measure import Recorder, Setting, measure_blocks
 from validate.speculation.page import SPECULATION_PAGE, write_runs
 from validate.speculation.place import choose_models, find_server
 from validate.speculation.tables import (
+    PUBLISHED,
     Run,
     document_run,
+    format_devices,
     format_published,
     format_run,
     load_conversations,
@@ -105,7 +107,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         write_json({"runs": [document_run(each) for each in runs], "published": load_published()})
     else:
-        write_text("\n".join([*(format_run(each) for each in runs), format_published()]))
+        side = [format_devices(runs)] if PUBLISHED in conversations else []
+        write_text("\n".join([*map(format_run, runs), *side, format_published()]))
     path = args.report or lab.root / "report" / SPECULATION_PAGE
     write_message(f"report: {write_runs(runs, path.absolute())}")
     return 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +52,11 @@ class Setting:
     def command(self, arm: SpecArm) -> list[str]:
         """The command line of an arm's server, without its address."""
         words = [os.fspath(self.server), "-m", os.fspath(self.target), *arm.options()]
-        place = ["-dev", "none", "-ngl", "0"] if self.device == "cpu" else ["-dev", self.device]
+        place = (
+            ["-dev", "none", "-ngl", "0"]
+            if self.device == "cpu"
+            else ["-dev", self.device, "-ngl", "99"]
+        )
         size = ["-np", str(self.slots), "-c", str(self.context * self.slots)]
         return [*words, *place, *size, "-t", str(self.threads), "--metrics"]
 
@@ -100,19 +105,32 @@ def measure_blocks(
 ) -> list[Taken]:
     """All samples of the blocks; those in the store are not measured again."""
     known = recorder.load()
-    for block in range(1, blocks + 1):
-        seen: dict[str, int] = {}
-        for arm in order_arms(arms, block, seed):
-            seen[arm.name] = position = seen.get(arm.name, -1) + 1
-            key = (arm.name, block, position)
-            if key in known:
-                continue
-            LOGGER.info("block %d of %d: %s", block, blocks, arm.name)
-            turns = measure_arm(setting, arm, conversations, lab, f"{block}-{position}")
-            known[key] = Taken(arm.name, (block, position), turns)
-            recorder.keep(known[key])
+    places = list_places(arms, blocks, seed)
+    left = [place for place in places if (place[0].name, *place[1]) not in known]
+    started = time.monotonic()
+    for done, (arm, key) in enumerate(left):
+        said = _say_rest(time.monotonic() - started, done, len(left))
+        LOGGER.info("server %d of %d: %s%s", done + 1, len(left), arm.name, said)
+        turns = measure_arm(setting, arm, conversations, lab, f"{key[0]}-{key[1]}")
+        taken = known[arm.name, *key] = Taken(arm.name, key, turns)
+        recorder.keep(taken)
     wanted = {arm.name for arm in arms}
     return [each for each in known.values() if each.arm in wanted and each.key[0] <= blocks]
+
+
+def list_places(
+    arms: Sequence[SpecArm], blocks: int, seed: int
+) -> list[tuple[SpecArm, tuple[int, int]]]:
+    """Which arm runs in which block and position, in the order of running."""
+    return [
+        (arm, (block, int(place >= len(arms))))
+        for block in range(1, blocks + 1)
+        for place, arm in enumerate(order_arms(arms, block, seed))
+    ]
+
+
+def _say_rest(seconds: float, done: int, total: int) -> str:
+    return f", about {seconds / done * (total - done) / 60:.0f} min left" if done else ""
 
 
 def measure_arm(

@@ -15,6 +15,7 @@ from validate.speculation.judge import Pair, Ranking
 from validate.speculation.measure import Setting, Taken
 
 DATA = Path(__file__).parent
+PUBLISHED = "published"  # the conversation of the published comparison
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,24 @@ def format_pair(pair: Pair) -> str:
     low, high = (f"{100 * each:+.1f}" for each in (pair.estimate.low, pair.estimate.high))
     effect = f"{pair.estimate.percent:+.1f} % ({low} to {high})"
     return f"{pair.first} against {pair.second}: {pair.verdict.value} {effect}"
+
+
+def format_devices(runs: Sequence[Run]) -> str:
+    """The table of the published comparison: rows of drafters; by device Q1, Q2 and tokens."""
+    first = runs[0]
+    devices = [run.setting.device for run in runs]
+    lines = [f"{PUBLISHED:<40}" + "".join(f"{device:<28}" for device in devices)]
+    lines.append(" " * 40 + f"{'Q1':>6}{'Q2':>7}  {'tokens':<13}" * len(runs))
+    by_device = [{row.arm: row for row in make_rows(run, PUBLISHED)} for run in runs]
+    for arm in first.arms:
+        cells = (rows[arm] for rows in by_device)
+        lines.append(f"{arm:<40}" + "".join(map(_format_cell, cells)))
+    return "\n".join(lines) + "\n"
+
+
+def _format_cell(row: Row) -> str:
+    speeds = "".join(f"{speed:7.1f}" for speed in row.speeds)
+    return f"{speeds:>13}  {'+'.join(map(str, row.tokens)):<13}"
 
 
 def format_published() -> str:
