@@ -9,7 +9,13 @@ from random import Random
 import pytest
 
 from validate.cells import Speed
-from validate.speculation.arms import Drafter, SpecArm, list_arms, parse_rates
+from validate.speculation.arms import (
+    Drafter,
+    SpecArm,
+    label_drafters,
+    list_arms,
+    parse_rates,
+)
 from validate.speculation.client import Round, Turn, list_rounds
 from validate.speculation.judge import compare_pair, rank
 from validate.speculation.measure import Setting, Taken, order_arms, read_samples, write_samples
@@ -89,6 +95,14 @@ def test_options() -> None:
         *("-md", "/d.gguf", "--spec-draft-adaptive", "--spec-synth-rates", "0.5,0.25,0.1"),
     ]
     assert SpecArm().options() == []
+
+
+def test_two_drafters_of_a_type_have_names_of_their_own() -> None:
+    files = [Path("/m/small.gguf"), Path("/m/large.gguf")]
+    both = [Drafter("draft-simple", file) for file in files]
+    named = label_drafters([*both, Drafter("draft-mtp")])
+    assert [each.name for each in named] == ["simple small", "simple large", "mtp"]
+    assert label_drafters(both[:1])[0].name == "simple"
 
 
 def test_a_shorter_draft_takes_the_first_rates() -> None:

@@ -18,6 +18,7 @@ from validate.models import open_model
 from validate.sample_store import SampleStore, SessionKey, open_samples
 from validate.speculation.arms import (
     SpecArm,
+    label_drafters,
     list_arms,
     parse_drafter,
     parse_lengths,
@@ -88,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     lab = open_lab()
     lengths = parse_lengths(args.lengths)
     rates = parse_rates(args.spec_synth_rates, max(lengths))
-    drafters = [parse_drafter(text) for text in args.drafter]
+    drafters = label_drafters([parse_drafter(text) for text in args.drafter])
     conversations = load_conversations(args.conversation)
     server = find_server(args, lab)
     target, drafters = choose_models(args.target, drafters, lab, server)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,16 +16,19 @@ REMEDY = "see docs/how-to/choose-a-draft-length.md"
 
 @dataclass(frozen=True)
 class Drafter:
-    """A type of speculation and its file; None where the target carries it (MTP)."""
+    """A type of speculation and its file; None where the target carries it (MTP).
+
+    `label` tells two of one type apart.
+    """
 
     type: str
     path: Path | None = None
+    label: str = ""
 
     @property
     def name(self) -> str:
-        """Its name in tables, with the file's where there is one."""
-        short = self.type.removeprefix("draft-")
-        return f"{short}:{self.path.stem}" if self.path else short
+        """Its name in tables."""
+        return f"{self.type.removeprefix('draft-')} {self.label}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,17 @@ def parse_drafter(text: str) -> Drafter:
     if path and not path.is_file():
         raise UsageError(f"there is no drafter {path}", remedy="name a .gguf file")
     return Drafter(kind, path)
+
+
+def label_drafters(drafters: Sequence[Drafter]) -> list[Drafter]:
+    """Those that share their type, called after their files too."""
+    types = [drafter.type for drafter in drafters]
+    return [
+        replace(each, label=each.path.stem)
+        if each.path and not each.label and types.count(each.type) > 1
+        else each
+        for each in drafters
+    ]
 
 
 def parse_lengths(text: str) -> tuple[int, ...]:

@@ -86,4 +86,4 @@ def requantise(model: Path, kind: str, server: Path) -> Drafter:
             half.replace(path)
         finally:
             half.unlink(missing_ok=True)
-    return Drafter("draft-simple", path)
+    return Drafter("draft-simple", path, kind)
