@@ -138,7 +138,7 @@ def test_text_and_page() -> None:
     assert table[1].split() == ["Q1", "Q2", "tokens"] * 2
     page = render_page([run])
     assert "best fixed length 3" in page
-    assert page.count("Draft length of") == 2  # label and title of one plot
+    assert page.count("Draft length of") == 2  # label and caption of one plot
     assert document_run(run)["acceptance by position"]["mtp 3"][0] == (1.0, 48)
 
 

@@ -14,14 +14,16 @@ from validate.speculation.tables import Run, acceptance_by_position, list_rounds
 
 WIDTH, HEIGHT = 480, 240
 LEFT, RIGHT, TOP, BOTTOM = 48, 12, 16, 36
+TICKS = 8
 BINS = 120  # points of a curve over time
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A plot being drawn: x from 0 to `right`, y from 0 to `high`."""
+    """A figure being drawn: x from 0 to `right`, y from 0 to `high`."""
 
     svg: ET.Element
+    title: str
     right: float
     high: float
 
@@ -47,21 +49,24 @@ class Frame:
         _text(self.svg, WIDTH - RIGHT, self.y(y) - 4, label, "end")
 
     def __str__(self) -> str:
-        return ET.tostring(self.svg, encoding="unicode")
+        figure = ET.Element("figure")
+        ET.SubElement(figure, "figcaption").text = self.title
+        figure.append(self.svg)
+        return ET.tostring(figure, encoding="unicode")
 
 
 def open_frame(title: str, across: str, up: str, right: float, high: float) -> Frame:
     """An empty plot with its axes, from 0 on."""
     box = {"viewBox": f"0 0 {WIDTH} {HEIGHT}", "class": "plot", "role": "img"}
     svg = ET.Element("svg", box | {"aria-label": title})
-    ET.SubElement(svg, "title").text = title
-    frame = Frame(svg, max(right, 1), high if high > 0 else 1)
+    frame = Frame(svg, title, max(right, 1), high if high > 0 else 1)
     for part in range(5):
         value = frame.high * part / 4
         frame.curve([(0, value), (frame.right, value)], "grid")
         _text(svg, LEFT - 6, frame.y(value) + 4, f"{value:.3g}", "end")
-        place = frame.right * part / 4
-        _text(svg, frame.x(place), HEIGHT - BOTTOM + 16, f"{place:.3g}", "middle")
+    step = max(1, round(frame.right / TICKS))
+    for place in range(0, int(frame.right) + 1, step):
+        _text(svg, frame.x(place), HEIGHT - BOTTOM + 16, str(place), "middle")
     _text(svg, (LEFT + WIDTH) / 2, HEIGHT - 4, across, "middle")
     _text(svg, 2, 11, up, "start")
     return frame

@@ -10,6 +10,7 @@ from statistics import mean, median
 from typing import Any
 
 from upstream.errors import UsageError
+from validate.report_model import percent
 from validate.speculation.client import Round, Turn
 from validate.speculation.judge import Pair, Ranking
 from validate.speculation.measure import Setting, Taken
@@ -133,7 +134,7 @@ def _format_ranking(ranking: Ranking) -> list[str]:
 
 def format_pair(pair: Pair) -> str:
     """`a against b: SAME +0.1 % (-0.5 to +0.7)`."""
-    low, high = (f"{100 * each:+.1f}" for each in (pair.estimate.low, pair.estimate.high))
+    low, high = (f"{percent(each):+.1f}" for each in (pair.estimate.low, pair.estimate.high))
     effect = f"{pair.estimate.percent:+.1f} % ({low} to {high})"
     return f"{pair.first} against {pair.second}: {pair.verdict.value} {effect}"
 
@@ -173,7 +174,7 @@ def _say_published(cell: Mapping[str, Any]) -> str:
 
 
 def document_run(run: Run) -> dict[str, Any]:
-    """The run for --json. Ratios are logarithms' centres and intervals, infinite ones null."""
+    """The run for --json. Effects are in per cent, an infinite interval is null."""
     return {
         "target": run.setting.target.name,
         "device": run.setting.device,
@@ -205,7 +206,7 @@ def _document_pair(pair: Pair) -> dict[str, Any]:
         "against": pair.second,
         "verdict": pair.verdict.value,
         "percent": pair.estimate.percent,
-        "low": pair.estimate.low if finite else None,
-        "high": pair.estimate.high if finite else None,
+        "low": percent(pair.estimate.low) if finite else None,
+        "high": percent(pair.estimate.high) if finite else None,
         "blocks": pair.estimate.quads,
     }
