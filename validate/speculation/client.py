@@ -44,30 +44,45 @@ class Turn:
 
 
 def converse(
-    server: Server, questions: Sequence[str], n_predict: int, slots: int = 1
+    server: Server,
+    questions: Sequence[str],
+    n_predict: int,
+    slots: int = 1,
+    *,
+    endless: bool = False,
 ) -> list[list[Turn]]:
     """Ask the questions in one conversation, in every slot at the same time: slots x questions.
+
+    `endless` answers go on to their limit: with synthetic acceptance the text is no text, and the
+    server rejects every drafted end of it.
 
     Raises ServerFault when the server goes away, InvalidMeasurement when it does not time.
     """
     with ThreadPoolExecutor(slots) as pool:
-        talks = [pool.submit(_talk, server, questions, n_predict, n) for n in range(slots)]
+        talks = [pool.submit(_talk, server, questions, n_predict, n, endless) for n in range(slots)]
         return [talk.result() for talk in talks]
 
 
-def _talk(server: Server, questions: Sequence[str], n_predict: int, slot: int) -> list[Turn]:
+def _talk(
+    server: Server, questions: Sequence[str], n_predict: int, slot: int, endless: bool
+) -> list[Turn]:
     messages: list[dict[str, str]] = []
     turns = []
     for question in questions:
         messages.append({"role": "user", "content": question})
-        turn = ask(server, messages, n_predict, slot)
+        turn = ask(server, messages, n_predict, slot, endless=endless)
         messages.append({"role": "assistant", "content": turn.text})
         turns.append(turn)
     return turns
 
 
 def ask(
-    server: Server, messages: Sequence[Mapping[str, str]], n_predict: int, slot: int = 0
+    server: Server,
+    messages: Sequence[Mapping[str, str]],
+    n_predict: int,
+    slot: int = 0,
+    *,
+    endless: bool = False,
 ) -> Turn:
     """One greedy answer.
 
@@ -81,6 +96,7 @@ def ask(
         "stream": True,
         "cache_prompt": True,
         "id_slot": slot,
+        "ignore_eos": endless,
         "timings_per_token": True,
     }
     try:

@@ -149,7 +149,9 @@ def measure_arm(
         converse(server, [WARM_UP], WARM_UP_TOKENS, setting.slots)
         before = read_counters(server)
         for name, questions in conversations.items():
-            talks = converse(server, questions, setting.n_predict, setting.slots)
+            talks = converse(
+                server, questions, setting.n_predict, setting.slots, endless=bool(arm.rates)
+            )
             found[name] = tuple(tuple(talk) for talk in talks)
         check_drafts(arm, found, server)
         check_counters(found, before, read_counters(server))

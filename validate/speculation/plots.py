@@ -13,7 +13,7 @@ from validate.speculation.judge import NONE, drafter_of, gather_speeds, is_adapt
 from validate.speculation.tables import Run, acceptance_by_position, list_rounds
 
 WIDTH, HEIGHT = 480, 240
-LEFT, RIGHT, TOP, BOTTOM = 48, 12, 16, 36
+LEFT, RIGHT, TOP, BOTTOM = 48, 12, 26, 36
 TICKS = 8
 BINS = 120  # points of a curve over time
 

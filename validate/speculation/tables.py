@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -134,9 +135,13 @@ def _format_ranking(ranking: Ranking) -> list[str]:
 
 def format_pair(pair: Pair) -> str:
     """`a against b: SAME +0.1 % (-0.5 to +0.7)`."""
+    effect = (
+        f"{pair.first} against {pair.second}: {pair.verdict.value} {pair.estimate.percent:+.1f} %"
+    )
+    if math.isinf(pair.estimate.high):
+        return f"{effect} (too few blocks for an interval)"
     low, high = (f"{percent(each):+.1f}" for each in (pair.estimate.low, pair.estimate.high))
-    effect = f"{pair.estimate.percent:+.1f} % ({low} to {high})"
-    return f"{pair.first} against {pair.second}: {pair.verdict.value} {effect}"
+    return f"{effect} ({low} to {high})"
 
 
 def format_devices(runs: Sequence[Run]) -> str:
