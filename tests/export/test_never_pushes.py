@@ -122,9 +122,9 @@ def _judge_modules(name: str, modules: Sequence[str]) -> Iterator[str]:
 
 def _judge_call(name: str, attr: str, words: Sequence[str]) -> Iterator[str]:
     own_server = name in OWN_SERVERS
-    if attr in WRITING | {"push", "urlopen", "popen", "create_remote"}:
-        if not (own_server and attr == "post"):
-            yield f".{attr}(...)"
+    sends = attr in WRITING | {"push", "urlopen", "popen", "create_remote"}
+    if sends and not (own_server and attr == "post"):
+        yield f".{attr}(...)"
     if attr == "system" and words != [""]:  # platform.system() takes nothing
         yield ".system(...)"
     if attr in ("run", "text", "feed", "execute") and words and words[0] in SENDING:
