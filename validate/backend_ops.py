@@ -18,7 +18,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from upstream.errors import InvalidMeasurement
@@ -33,6 +33,8 @@ TARGET = "test-backend-ops"
 CPU = "CPU"
 RUNS = 3
 FAILS = 2  # of RUNS: one failure may be an unlucky draw
+SAME = ", the libraries are the parent's"
+MOST_NEW = 300  # cases that are named one by one
 # Where `use_ref` of ggml-cpu chooses other code (ggml-cpu.c, ops.cpp, tiled.cpp of b11549).
 OWN_REFERENCE = ("MUL_MAT", "FLASH_ATTN_EXT", "RMS_NORM_MUL")
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -78,10 +80,33 @@ def check_backend_ops(
     lost = _compare_supported(room, step, parent, device)
     if lost is not None:
         return lost
-    after, cached = run_ops(room, step, touched.ops, device)
+    new = _list_new_cases(room, step, parent, device) if has_same_libraries(step, parent) else ()
+    after, cached = run_ops(room, step, new or touched.ops, device)
     suspects = count_failed(after) or any(run.crashed for run in after)
-    before = run_ops(room, parent, touched.ops, device)[0] if suspects else []
-    return judge_ops(after, before, touched, device, cached=cached)
+    before = run_ops(room, parent, touched.ops, device)[0] if suspects and not new else []
+    found = judge_ops(after, before, touched, device, cached=cached)
+    return replace(found, detail=f"{found.detail}; its new ones only{SAME}") if new else found
+
+
+def has_same_libraries(step: StepBinaries, parent: StepBinaries) -> bool:
+    """Whether only the program of the tests itself differs: then no old case can have another end.
+
+    So it is on the CPU for a patch to shaders that brings cases of its own.
+    """
+    names = {*step.uses[TARGET], *parent.uses[TARGET]} - {TARGET}
+    return bool(names) and all(
+        step.files.get(name) == parent.files.get(name) is not None for name in names
+    )
+
+
+def _list_new_cases(
+    room: Room, step: StepBinaries, parent: StepBinaries, device: str
+) -> tuple[str, ...]:
+    """Cases that the parent does not know, as `-o` takes them; none when there are too many."""
+    known = list_supported(room, parent, device)
+    new = [name for name, good in list_supported(room, step, device).items() if good]
+    new = [name for name in new if name not in known]
+    return tuple(new) if len(new) <= MOST_NEW else ()
 
 
 def parse_ops(output: str, code: int, device: str) -> OpsRun:

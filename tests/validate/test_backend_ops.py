@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,13 @@ from script_programs import make_room, make_step
 from upstream.errors import InvalidMeasurement
 from upstream.lab import Lab
 from validate import backend_ops
-from validate.artifacts import StepBinaries
-from validate.backend_ops import check_backend_ops, parse_ops, parse_supported
+from validate.artifacts import Binary, StepBinaries
+from validate.backend_ops import (
+    check_backend_ops,
+    has_same_libraries,
+    parse_ops,
+    parse_supported,
+)
 from validate.touched import Touched, derive_ops, read_places
 from validate.verdict import CheckResult, Verdict
 
@@ -175,6 +181,27 @@ def test_a_second_check_runs_nothing(lab: Lab, tmp_path: Path) -> None:
     assert (first.cached, second.cached) == (False, True)
     assert len((step.folder / f"{backend_ops.TARGET}.calls").read_text()) == 3
     assert check_backend_ops(room, step, step, TOUCHED).verdict is Verdict.IDENTICAL
+
+
+def test_only_new_cases_run_where_the_libraries_are_the_parents(lab: Lab, tmp_path: Path) -> None:
+    parts = []
+    for name, supported in (("parent", ("RMS_NORM",)), ("step", BOTH)):
+        text = FAKE.format(supported=supported, failing=GOOD, dead="")
+        # A fake too: it takes full names of cases, and it knows only what it supports.
+        text = text.replace('for op in ("MUL_MAT", "RMS_NORM")', "for op in supported")
+        text = text.replace('.split(",")', ".replace('(a=1)', '').split(',')")
+        files = {backend_ops.TARGET: f"# {name}\n{text}", "libggml.so": "alike"}
+        made = make_step(tmp_path / name, files)
+        parts.append(replace(made, uses={backend_ops.TARGET: tuple(made.files)}))
+    parent, step = parts
+    assert has_same_libraries(step, parent)
+    found = judge(lab, step, parent)
+    assert found.verdict is Verdict.PASS, found
+    assert found.facts["runs"][0]["passed"] == 1
+    assert "its new ones only" in found.detail
+    other = replace(parent, files=dict(parent.files) | {"libggml.so": Binary("0" * 64, 1)})
+    assert not has_same_libraries(step, other)
+    assert not has_same_libraries(make_fake(tmp_path / "a"), make_fake(tmp_path / "b"))
 
 
 def test_a_patch_without_ggml_files_is_skipped_with_the_reason(lab: Lab, tmp_path: Path) -> None:
