@@ -330,6 +330,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("--bin", "--source", "--work"):
         parser.add_argument(name, type=Path, required=True)
+    parser.add_argument("--root", type=Path, help="not used")
     parser.add_argument("--cases", default=",".join(case.__name__ for case in CASES))
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)

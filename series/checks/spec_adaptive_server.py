@@ -180,6 +180,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("--bin", "--source", "--work"):
         parser.add_argument(name, type=Path, required=True)
+    parser.add_argument("--root", type=Path, help="not used")
     arguments = parser.parse_args()
     server = arguments.bin.resolve() / "llama-server"
     if not os.access(server, os.X_OK):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from test_checks_on_stand_ins import open_validation
 from tiny_project import BASE, Change, make_builder, make_stack
 
+from series.manifest import load_series
 from series.model import Claim
 from upstream.errors import UsageError
 from upstream.lab import Lab
@@ -17,6 +20,7 @@ from validate.checks import _bite, _open_own_check, _pair
 from validate.teeth import find_script
 from validate.verdict import CheckResult, Verdict
 
+SERIES = load_series(Path(__file__).parents[2] / "series")
 HEAD = """\
 import argparse, json, pathlib, subprocess, sys
 parser = argparse.ArgumentParser()
@@ -140,3 +144,12 @@ def test_a_check_that_hangs_is_invalid(
     monkeypatch.setattr(teeth, "SECONDS", 0.5)
     with pytest.raises(InvalidMeasurement, match="no answer within"):
         judge(built, tmp_path, "import time; time.sleep(60)\n")
+
+
+@pytest.mark.parametrize("name", sorted({c.check for c in SERIES.claims.values() if c.check}))
+def test_the_checks_of_the_series_take_what_they_are_given(name: str) -> None:
+    script = SERIES.directory / "checks" / name
+    done = subprocess.run(
+        [sys.executable, script, "--help"], capture_output=True, text=True, check=True
+    )
+    assert [o for o in ("--bin", "--source", "--work", "--root") if o not in done.stdout] == []
