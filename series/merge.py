@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from upstream.blobs import read_blobs
 from upstream.git import Commit, Git, Merge, Person, Stage
 
 NOBODY = Person("llama-series-lab", "lab@localhost", "0 +0000")
@@ -105,25 +106,6 @@ def _read_marked(git: Git, merge: Merge) -> dict[str, str]:
             renamed = _LABEL.sub(lambda m: _NAMES[m[1][:1]], content)
             texts[path] = renamed.decode("utf-8", "surrogateescape")
     return texts
-
-
-def read_blobs(git: Git, names: Sequence[str]) -> list[bytes | None]:
-    """The bytes of blobs (`tree:path`) by one process, None where there is none."""
-    # NUL ends the names: a path may hold a line end
-    done = git.run("cat-file", "--batch", "-z", stdin="\0".join((*names, "")).encode())
-    output, at = done.stdout, 0
-    found: list[bytes | None] = []
-    for name in names:
-        missing = f"{name} missing\n".encode()
-        if output.startswith(missing, at):
-            found.append(None)
-            at += len(missing)
-            continue
-        head = output.index(b"\n", at)
-        size = int(output[at:head].rsplit(b" ", 1)[1])
-        found.append(output[head + 1 : head + 1 + size])
-        at = head + size + 2
-    return found
 
 
 def _read_modes(git: Git, merge: Merge, paths: Sequence[str]) -> dict[str, str]:

@@ -17,7 +17,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -33,7 +33,7 @@ TARGET = "test-backend-ops"
 CPU = "CPU"
 RUNS = 3
 FAILS = 2  # of RUNS: one failure may be an unlucky draw
-SAME = ", the libraries are the parent's"
+ONLY_NEW = "its new ones only, the libraries are the parent's"
 MOST_NEW = 300  # cases that are named one by one
 # Where `use_ref` of ggml-cpu chooses other code (ggml-cpu.c, ops.cpp, tiled.cpp of b11549).
 OWN_REFERENCE = ("MUL_MAT", "FLASH_ATTN_EXT", "RMS_NORM_MUL")
@@ -77,15 +77,16 @@ def check_backend_ops(
         require_target(binaries, TARGET)
     if step.fingerprint(TARGET) == parent.fingerprint(TARGET):
         return CheckResult(CHECK, Verdict.IDENTICAL, cached=True)
-    lost = _compare_supported(room, step, parent, device)
+    known, supported = (list_supported(room, each, device) for each in (parent, step))
+    lost = _compare_supported(known, supported, device)
     if lost is not None:
         return lost
-    new = _list_new_cases(room, step, parent, device) if has_same_libraries(step, parent) else ()
+    new = _list_new_cases(known, supported) if has_same_libraries(step, parent) else ()
     after, cached = run_ops(room, step, new or touched.ops, device)
     suspects = count_failed(after) or any(run.crashed for run in after)
     before = run_ops(room, parent, touched.ops, device)[0] if suspects and not new else []
     found = judge_ops(after, before, touched, device, cached=cached)
-    return replace(found, detail=f"{found.detail}; its new ones only{SAME}") if new else found
+    return replace(found, detail=f"{found.detail}; {ONLY_NEW}") if new else found
 
 
 def has_same_libraries(step: StepBinaries, parent: StepBinaries) -> bool:
@@ -99,13 +100,9 @@ def has_same_libraries(step: StepBinaries, parent: StepBinaries) -> bool:
     )
 
 
-def _list_new_cases(
-    room: Room, step: StepBinaries, parent: StepBinaries, device: str
-) -> tuple[str, ...]:
+def _list_new_cases(known: Mapping[str, bool], supported: Mapping[str, bool]) -> tuple[str, ...]:
     """Cases that the parent does not know, as `-o` takes them; none when there are too many."""
-    known = list_supported(room, parent, device)
-    new = [name for name, good in list_supported(room, step, device).items() if good]
-    new = [name for name in new if name not in known]
+    new = [name for name, good in supported.items() if good and name not in known]
     return tuple(new) if len(new) <= MOST_NEW else ()
 
 
@@ -229,10 +226,9 @@ def _describe_rest(alone: int, touched: Touched) -> str:
 
 
 def _compare_supported(
-    room: Room, step: StepBinaries, parent: StepBinaries, device: str
+    before: Mapping[str, bool], after: Mapping[str, bool], device: str
 ) -> CheckResult | None:
     """The verdict on cases that the parent supports and the step does not, None without any."""
-    before, after = (list_supported(room, each, device) for each in (parent, step))
     lost = sorted(name for name, good in before.items() if good and not after.get(name, True))
     gone = sorted(name for name in before if name not in after)
     if lost:

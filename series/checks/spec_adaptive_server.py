@@ -6,7 +6,6 @@ Without the flag, the drafts must be as long as they were. Bad command lines mus
 Exit status: 0 holds, 1 does not hold, 3 no llama-server, 4 nothing was measured.
 """
 
-import argparse
 import json
 import os
 import sys
@@ -176,19 +175,13 @@ def run(server: Path, models: Path) -> int:
 
 
 def main() -> int:
-    """Read the command line, all checks take a source tree though this one needs none."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("--bin", "--source", "--work"):
-        parser.add_argument(name, type=Path, required=True)
-    parser.add_argument("--root", type=Path, help="not used")
-    arguments = parser.parse_args()
-    server = arguments.bin.resolve() / "llama-server"
+    """Run the check."""
+    server, work = lengths.read_arguments(__doc__)
     if not os.access(server, os.X_OK):
         report(0, False, {"error": "llama-server is missing"})
         return NO_ENVIRONMENT
-    arguments.work.mkdir(parents=True, exist_ok=True)
     try:
-        return run(server, arguments.work.resolve())
+        return run(server, work)
     except NotMeasured as error:
         report(0, False, {"error": str(error)})
         return NOT_MEASURED

@@ -363,19 +363,27 @@ def run(server: Path, models: Path) -> int:
     return PASS if passed else FAIL
 
 
-def main() -> int:
-    """Read the command line, all checks take a source tree though this one needs none."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def read_arguments(purpose: str | None) -> tuple[Path, Path]:
+    """Read the command line of a check that asks a llama-server: the server, and the work folder.
+
+    All checks take a source tree and a toolchain root though these need none.
+    """
+    parser = argparse.ArgumentParser(description=purpose)
     for name in ("--bin", "--source", "--work"):
         parser.add_argument(name, type=Path, required=True)
     parser.add_argument("--root", type=Path, help="not used")
     arguments = parser.parse_args()
-    server = arguments.bin.resolve() / "llama-server"
+    arguments.work.mkdir(parents=True, exist_ok=True)
+    return arguments.bin.resolve() / "llama-server", arguments.work.resolve()
+
+
+def main() -> int:
+    """Run the check."""
+    server, work = read_arguments(__doc__)
     if not os.access(server, os.X_OK):
         report(0, False, {"error": "llama-server is missing"})
         return NO_ENVIRONMENT
-    arguments.work.mkdir(parents=True, exist_ok=True)
-    return run(server, arguments.work.resolve())
+    return run(server, work)
 
 
 if __name__ == "__main__":

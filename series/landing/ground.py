@@ -12,7 +12,8 @@ from pathlib import PurePosixPath
 
 from series.landing.alone import Alone
 from series.landing.hunks import Block, Course, read_blocks
-from series.merge import Conflict, merge_patch, read_blobs
+from series.merge import Conflict, merge_patch
+from upstream.blobs import read_blobs
 from upstream.git import Git
 from upstream.version import Version
 

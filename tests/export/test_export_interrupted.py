@@ -3,7 +3,6 @@ each file whole, and the same command finishes it."""
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from tests.export.conftest import Exporter, MakeExporter
 from tests.series.lab import Lab, run_child
 from tests.series.miniature import OWN, STEADY, Miniature, lines
+from tests.small_disk import mount_small
 from upstream.errors import EnvironmentFault
 
 TOPICS = {"one": ((), ["steady.patch"]), "two": ((), ["own.patch"])}
@@ -81,16 +81,8 @@ def test_the_renames_above_are_all_there_are(exporter: Exporter, upstream: Minia
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A real file system of 16 kB."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    command = ("mount", "-t", "tmpfs", "-o", "size=16k", "none", str(folder))
-    if subprocess.run(command, capture_output=True, check=False).returncode != 0:
-        pytest.skip("mounting a small tmpfs needs root")
-    try:
+    with mount_small(tmp_path / "small", "16k") as folder:
         yield folder
-    finally:
-        subprocess.run(("umount", str(folder)), check=True)
 
 
 def test_a_full_disk_moves_nothing(exporter: Exporter, small_disk: Path) -> None:

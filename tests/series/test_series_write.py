@@ -25,6 +25,7 @@ from tests.series.miniature import (
     lines,
     write_series,
 )
+from tests.small_disk import mount_small
 from upstream.errors import LabError, UsageError
 from upstream.version import Version
 
@@ -128,16 +129,8 @@ def test_staged_file_that_rotted_is_refused(tmp_path: Path) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A real file system of 64 kB."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    command = ("mount", "-t", "tmpfs", "-o", "size=64k", "none", str(folder))
-    if subprocess.run(command, capture_output=True, check=False).returncode != 0:
-        pytest.skip("mounting a small tmpfs needs root")
-    try:
+    with mount_small(tmp_path / "small", "64k") as folder:
         yield folder
-    finally:
-        subprocess.run(("umount", str(folder)), check=True)
 
 
 def test_full_disk_is_said_and_the_next_run_finishes(

@@ -14,6 +14,7 @@ import pytest
 from tiny_project import BASE, CMAKE, Change, list_objects, make_builder, make_stack
 
 from series.model import Stack
+from tests.small_disk import mount_small
 from upstream.errors import EnvironmentFault
 from upstream.lab import Lab, hold_lock
 from validate.build import StepBuild, build_stack
@@ -290,16 +291,7 @@ def test_too_little_space_stops_before_anything_is_compiled(lab: Lab) -> None:
 def test_a_full_disk_is_the_machines_fault_and_the_next_run_goes_on(lab: Lab) -> None:
     big = "char block[6 << 20] = {1};\n"
     stack = make_stack(lab, [Change("0001-big.patch", {"extra.cpp": f"{BASE['extra.cpp']}{big}"})])
-    build = lab.root / "build-cpu"
-    build.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", build], capture_output=True
-    )
-    if mounted.returncode:
-        pytest.skip(f"no small disk here: {mounted.stderr.decode()}")
-    try:
-        with pytest.raises(EnvironmentFault, match="No space left on device"):
-            build_stack(make_builder(lab), stack)
-    finally:
-        subprocess.run(["umount", "-l", build], check=True)
+    full = pytest.raises(EnvironmentFault, match="No space left on device")
+    with mount_small(lab.root / "build-cpu", "3m"), full:
+        build_stack(make_builder(lab), stack)
     assert [step.state for step in build_stack(make_builder(lab), stack)] == ["cached", "built"]

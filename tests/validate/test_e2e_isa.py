@@ -15,10 +15,9 @@ import time
 from pathlib import Path
 
 import pytest
+from real_stack import provide_stack
 
-from series.manifest import load_series
 from series.model import Stack
-from series.stack import load_stack
 from upstream.git import Git, Stage
 from upstream.lab import Lab, open_lab
 from validate.isa.check import StepPair, check_isa
@@ -49,12 +48,7 @@ def lab() -> Lab:
 
 @pytest.fixture(scope="module")
 def stack(lab: Lab) -> Stack:
-    base = str(load_series(ROOT / "series").base)
-    command = (sys.executable, "-m", "series", "rebase", "--onto", base)
-    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    found = load_stack(Git(lab.repository), load_series(ROOT / "series"))
-    assert found is not None
-    return found
+    return provide_stack(lab)
 
 
 def check_edit(lab: Lab, stack: Stack, old: str, new: str) -> CheckResult:

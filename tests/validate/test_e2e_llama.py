@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from real_stack import provide_stack
 
 from series.manifest import load_series
 from series.model import Stack, Step
-from series.stack import load_stack
 from upstream.git import Git, Person, Stage
 from upstream.lab import Lab, open_lab
 from validate.build import Builder, build_stack
@@ -44,12 +44,7 @@ def lab() -> Lab:
 
 @pytest.fixture(scope="module")
 def stack(lab: Lab) -> Stack:
-    base = str(load_series(ROOT / "series").base)
-    command = (sys.executable, "-m", "series", "rebase", "--onto", base)
-    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    found = load_stack(Git(lab.repository), load_series(ROOT / "series"))
-    assert found is not None
-    return found
+    return provide_stack(lab)
 
 
 def run(*arguments: str) -> tuple[int, dict[str, Any], float]:

@@ -5,16 +5,13 @@ Run by `nox -s e2e`. LAB_DIR names the lab, so that a warm one is used again.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from real_stack import provide_stack
 
-from series.manifest import load_series
 from series.model import Stack, Step
-from series.stack import load_stack
 from upstream.errors import InvalidMeasurement
 from upstream.git import Git, Person, Stage
 from upstream.lab import Lab, open_lab
@@ -74,12 +71,8 @@ def plant(git: Git, lab: Lab, stack: Stack, name: str) -> Step:
 
 @pytest.fixture(scope="module")
 def planted() -> Planted:
-    lab, series = open_lab(), load_series(ROOT / "series")
-    command = (sys.executable, "-m", "series", "rebase", "--onto", str(series.base))
-    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    git = Git(lab.repository)
-    stack = load_stack(git, series)
-    assert stack is not None
+    lab = open_lab()
+    git, stack = Git(lab.repository), provide_stack(lab)
     steps = tuple(plant(git, lab, stack, name) for name in FAULTS)
     recipe = replace(llama_recipe(stack.version), targets=TARGETS)
     builder = Builder(lab, git, recipe, find_toolchain(), jobs=2)

@@ -6,16 +6,13 @@ much else a slow-down of 10 % may drown; that of 20 % must not.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from real_stack import provide_stack
 
-from series.manifest import load_series
-from series.stack import load_stack
 from upstream.errors import InvalidMeasurement
 from upstream.git import Git
 from upstream.lab import Lab, open_lab
@@ -46,12 +43,7 @@ def lab() -> Lab:
 @pytest.fixture(scope="module")
 def builds(lab: Lab) -> dict[str, StepBinaries]:
     """The base and the base with a slow-down of 10 and 20 %."""
-    series = load_series(ROOT / "series")
-    command = (sys.executable, "-m", "series", "rebase", "--onto", str(series.base))
-    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    git = Git(lab.repository)
-    stack = load_stack(git, series)
-    assert stack is not None
+    git, stack = Git(lab.repository), provide_stack(lab)
     steps = tuple(plant_slow_down(git, lab, stack, percent) for percent in PERCENTS)
     builder = Builder(lab, git, llama_recipe(stack.version), find_toolchain(), jobs=2)
     built = build_stack(builder, replace(stack, steps=steps))

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.small_disk import mount_small
 from upstream.errors import EnvironmentFault, ExitCode
 from upstream.lab import Lab, hold_lock
 from validate import sample_store
@@ -209,13 +210,7 @@ def test_a_program_that_holds_the_file_is_told_of_at_once(
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
 def test_a_full_disk_is_told_of_and_what_was_written_stays(lab: Lab) -> None:
     folder = file_of(lab).parent
-    folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", folder], capture_output=True
-    )
-    if mounted.returncode:
-        pytest.skip(f"no small disk here: {mounted.stderr.decode()}")
-    try:
+    with mount_small(folder, "256k"):
         with open_samples(lab) as store:
             written: list[int] = []
             with pytest.raises(EnvironmentFault, match="cannot be written") as caught:
@@ -223,8 +218,6 @@ def test_a_full_disk_is_told_of_and_what_was_written_stays(lab: Lab) -> None:
             found = store.samples(store.open_session(KEY))
         assert [one.sample.quad for one in found] == written
         assert "disk space" in caught.value.remedy
-    finally:
-        subprocess.run(["umount", "-l", folder], check=True)
 
 
 def test_kill_9_loses_no_sample_that_was_told_of(lab: Lab) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from series.model import IsaAllowance
 from validate.hip.kernels import KernelPair
-from validate.isa.judge import STRICT, Change, Word
+from validate.isa.judge import STRICT, Change, Gate, Word, decide
 from validate.isa.statistics import Numbers
 
 
@@ -18,26 +18,7 @@ def judge_kernel(
     allowance: IsaAllowance | None = None,
 ) -> Change:
     """A kernel against its counterpart; a new one is held against no spill and no scratch."""
-    change = Change(compiler, pair, before, after, Word.EQUAL)
-    word, reason = _decide(change, allowance or STRICT)
-    return replace(change, word=word, reason=reason)
-
-
-def _decide(change: Change, allowance: IsaAllowance) -> tuple[Word, str]:
-    errors = [each.error for each in (change.after, change.before) if each and each.error]
-    if errors:
-        return Word.INVALID, errors[0]
-    if change.after is None:
-        return Word.EQUAL, "gone"
-    over = _find_excess(change, allowance)
-    if over is not None:
-        return over
-    if _find_excess(change, STRICT) is not None:
-        return Word.ALLOWED, allowance.allow
-    if change.before is None:
-        return Word.EQUAL, "new"
-    gained = _find_excess(replace(change, before=change.after, after=change.before), STRICT)
-    return (Word.BETTER if gained else Word.EQUAL), ""
+    return decide(KERNELS, Change(compiler, pair, before, after, Word.EQUAL), allowance)
 
 
 def _find_excess(change: Change, allowance: IsaAllowance) -> tuple[Word, str] | None:
@@ -52,3 +33,12 @@ def _find_excess(change: Change, allowance: IsaAllowance) -> tuple[Word, str] | 
     if waves > allowance.waves:
         return Word.WORSE, f"{waves} fewer waves a SIMD"
     return None
+
+
+def _is_better(change: Change) -> bool:
+    """Whether going back would be refused."""
+    back = replace(change, before=change.after, after=change.before)
+    return _find_excess(back, STRICT) is not None
+
+
+KERNELS = Gate(_find_excess, _is_better)

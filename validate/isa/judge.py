@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 
 from series.model import IsaAllowance
@@ -86,6 +86,15 @@ def count_spills(numbers: Numbers | None) -> int:
     return numbers.spilled_vgprs + numbers.spilled_sgprs if numbers else 0
 
 
+@dataclass(frozen=True)
+class Gate:
+    """What decides about one kind of code: `find_excess` says what goes beyond an allowance, None
+    where nothing does; `is_better` is asked where neither the gate nor the allowance has a word."""
+
+    find_excess: Callable[[Change, IsaAllowance], tuple[Word, str] | None]
+    is_better: Callable[[Change], bool]
+
+
 def judge(
     compiler: str,
     pair: Comparison,
@@ -94,24 +103,29 @@ def judge(
     allowance: IsaAllowance | None = None,
 ) -> Change:
     """Compare two answers under the gate: no new spill, at most 3 % worse, or what is allowed."""
-    change = Change(compiler, pair, before, after, Word.EQUAL)
-    word, reason = _decide(change, allowance or STRICT)
-    return Change(compiler, pair, before, after, word, reason)
+    return decide(PIPELINES, Change(compiler, pair, before, after, Word.EQUAL), allowance)
 
 
-def _decide(change: Change, allowance: IsaAllowance) -> tuple[Word, str]:
+def decide(gate: Gate, change: Change, allowance: IsaAllowance | None) -> Change:
+    """The change with the word and the reason that a gate has for it."""
+    word, reason = _find_word(gate, change, allowance or STRICT)
+    return replace(change, word=word, reason=reason)
+
+
+def _find_word(gate: Gate, change: Change, allowance: IsaAllowance) -> tuple[Word, str]:
     errors = [each.error for each in (change.after, change.before) if each and each.error]
     if errors:
         return Word.INVALID, errors[0]
     if change.after is None:
         return Word.EQUAL, "gone"
-    over = _find_excess(change, allowance)
+    over = gate.find_excess(change, allowance)
     if over is not None:
         return over
-    if _find_excess(change, STRICT) is not None:
+    if gate.find_excess(change, STRICT) is not None:
         return Word.ALLOWED, allowance.allow
-    better = change.spilled < 0 or (change.worse is not None and change.worse < -NOISE)
-    return (Word.BETTER if better else Word.EQUAL), ("new" if change.before is None else "")
+    if change.before is None:
+        return Word.EQUAL, "new"
+    return (Word.BETTER if gate.is_better(change) else Word.EQUAL), ""
 
 
 def _find_excess(change: Change, allowance: IsaAllowance) -> tuple[Word, str] | None:
@@ -120,6 +134,13 @@ def _find_excess(change: Change, allowance: IsaAllowance) -> tuple[Word, str] | 
     if change.worse is not None and change.worse > allowance.worse:
         return Word.WORSE, f"inverse throughput +{change.worse:.1f} %, over {allowance.worse:g} %"
     return None
+
+
+def _is_better(change: Change) -> bool:
+    return change.spilled < 0 or (change.worse is not None and change.worse < -NOISE)
+
+
+PIPELINES = Gate(_find_excess, _is_better)
 
 
 def loosest(allowances: Iterable[IsaAllowance | None]) -> IsaAllowance | None:

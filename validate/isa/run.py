@@ -95,8 +95,9 @@ class Session:
         chosen = [each for each in variants if not self.shaders[each.source].error]
         requests = [self._request(compiler, each) for compiler in self.compilers for each in chosen]
         known = known_numbers(self.bench.shop, requests)
-        self.fresh += len({each.key for each in requests} - known.keys())
-        self.numbers |= ask_compilers(self.bench.shop, requests, self.bench.jobs)
+        missing = [each for each in requests if each.key not in known]
+        self.fresh += len(missing)
+        self.numbers |= known | ask_compilers(self.bench.shop, missing, self.bench.jobs)
 
     def recall(self, variants: Iterable[Variant]) -> None:
         """Look up numbers from earlier runs, and compile nothing."""

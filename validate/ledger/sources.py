@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from upstream.blobs import read_blobs
 from upstream.errors import InvalidMeasurement
 from upstream.git import Git
 
@@ -25,7 +26,11 @@ Files = dict[str, str]
 def read_sources(git: Git, tree: str) -> Files:
     """Path -> text of all that ledgers need. Raises InvalidMeasurement when a path is missing."""
     entries = list(_list_blobs(git, tree))
-    files = dict(zip((p for p, _ in entries), _read(git, [i for _, i in entries]), strict=True))
+    blobs = read_blobs(git, [blob for _, blob in entries])
+    files = {
+        path: (content or b"").decode("utf-8", "replace")
+        for (path, _), content in zip(entries, blobs, strict=True)
+    }
     present = [*files, *(VULKAN for path in files if path.startswith(VULKAN))]
     missing = [path for path in PATHS if path not in present]
     if missing:
@@ -60,14 +65,3 @@ def _list_blobs(git: Git, tree: str) -> Iterator[tuple[str, str]]:
         if entry and entry.endswith(WANTED):
             info, path = entry.split("\t", 1)
             yield path, info.split()[2]
-
-
-def _read(git: Git, ids: list[str]) -> Iterator[str]:
-    """Blobs in the order of their ids: `<id> blob <size>`, the bytes, a line break."""
-    output = git.run("cat-file", "--batch", stdin="".join(f"{i}\n" for i in ids).encode()).stdout
-    at = 0
-    for _ in ids:
-        end = output.index(b"\n", at)
-        size = int(output[at:end].split()[2])
-        yield output[end + 1 : end + 1 + size].decode("utf-8", "replace")
-        at = end + 1 + size + 1
