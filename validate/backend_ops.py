@@ -82,7 +82,9 @@ def check_backend_ops(
     if lost is not None:
         return lost
     new = _list_new_cases(known, supported) if has_same_libraries(step, parent) else ()
-    after, cached = run_ops(room, step, new or touched.ops, device)
+    if new:
+        touched = replace(touched, ops=new, unknown=())
+    after, cached = run_ops(room, step, touched.ops, device)
     suspects = count_failed(after) or any(run.crashed for run in after)
     before = run_ops(room, parent, touched.ops, device)[0] if suspects and not new else []
     found = judge_ops(after, before, touched, device, cached=cached)
