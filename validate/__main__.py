@@ -35,6 +35,7 @@ from validate.recipe import llama_recipe
 from validate.report import (
     document_builds,
     document_verdicts,
+    list_not_run,
     tabulate_builds,
     tabulate_verdicts,
 )
@@ -179,6 +180,8 @@ def run_checks(args: argparse.Namespace) -> int:
         write_json({"upstream": str(stack.version), "steps": document})
     else:
         write_text(tabulate_verdicts(found.steps, found.speeds))
+    for line in list_not_run(found.steps):
+        write_message(line)
     header = describe_run(builder, stack, room)
     report = make_report(header, series, found)
     path = write_report(report, (args.report or lab.root / "report" / "index.html").absolute())

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from validate.build import StepBuild
 from validate.report_model import Comparison, document
 from validate.step_line import cut_middle, describe_step
-from validate.verdict import StepVerdict
+from validate.verdict import StepVerdict, Verdict
 
 NAMES_SHOWN = 4
 WIDTH, NAME_WIDTH = 120, 44
@@ -43,6 +43,16 @@ def tabulate_verdicts(steps: Sequence[StepVerdict], speeds: Sequence[Comparison]
         for name, verdict, step in zip(names, verdicts, steps, strict=True)
     ]
     return align((("patch", "verdict", "checks"), *rows))
+
+
+def list_not_run(steps: Sequence[StepVerdict]) -> list[str]:
+    """What was not run and why, in full: a row of the table has no room for it."""
+    found: dict[str, list[str]] = {}
+    for step in steps:
+        for check in step.checks:
+            if check.verdict is Verdict.NOT_RUN:
+                found.setdefault(f"{check.check} not run: {check.detail}", []).append(step.patch)
+    return [f"{said}\n  for {', '.join(patches)}" for said, patches in found.items()]
 
 
 def align(rows: Sequence[Sequence[str]]) -> str:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sample_report import PP, SAMPLE, TG, TG_DEEP, identical, judged
 
 from validate.cells import Judged, Speed
-from validate.report import WIDTH, document_verdicts, tabulate_verdicts
+from validate.report import WIDTH, document_verdicts, list_not_run, tabulate_verdicts
 from validate.report_model import Comparison
 from validate.step_line import (
     BAD,
@@ -35,6 +35,14 @@ SPEED = Comparison(
 
 def line(step: StepVerdict, *speeds: Comparison) -> str:
     return tabulate_verdicts([step], speeds).splitlines()[1]
+
+
+def test_what_was_not_run_is_told_in_full_once_for_all_patches() -> None:
+    why = "needs a toolchain root: nox -s toolchain"
+    lacking = CheckResult("own check", Verdict.NOT_RUN, why)
+    steps = [GOOD_STEP, *(StepVerdict(name, "base", (lacking,)) for name in ("y.patch", "z.patch"))]
+    assert list_not_run(steps) == [f"own check not run: {why}\n  for y.patch, z.patch"]
+    assert list_not_run([GOOD_STEP]) == []
 
 
 def test_a_good_step_reads_as_promised() -> None:
