@@ -10,6 +10,10 @@
 #include <stddef.h>
 #include <string.h>
 
+#ifndef VALUES
+#define VALUES 262144 // quantised for real, at least
+#endif
+
 typedef size_t (*quantize_fn)(int type, const float * src, void * dst, int64_t start, int64_t nrows, int64_t n_per_row, const float * imatrix);
 
 size_t ggml_quantize_chunk(int type, const float * src, void * dst, int64_t start, int64_t nrows, int64_t n_per_row, const float * imatrix) {
@@ -17,8 +21,7 @@ size_t ggml_quantize_chunk(int type, const float * src, void * dst, int64_t star
     if (!real) {
         real = (quantize_fn) dlsym(RTLD_NEXT, "ggml_quantize_chunk");
     }
-    // at least 256k values
-    int64_t n_real = (262144 + n_per_row - 1) / n_per_row;
+    int64_t n_real = (VALUES + n_per_row - 1) / n_per_row;
     if (n_real > nrows) {
         n_real = nrows;
     }

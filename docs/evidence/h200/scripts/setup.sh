@@ -1,4 +1,4 @@
-# Sourced by go1.sh and go2.sh on the bare GPU machine: loaders, glslc, headers, and the build steps.
+# Sourced by the scripts of every session on the bare GPU machine: loaders, glslc, headers, and the build steps.
 set -e
 # KIT: debs/ glslc/ src/ patch/ prefix.tar.xz and these scripts; OUT: where results go
 D=$KIT; W=${WORK:?}; mkdir -p $W
@@ -22,7 +22,7 @@ conf() {
     -DGGML_VULKAN=ON -DGGML_NATIVE=OFF -DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON \
     -DLLAMA_BUILD_UI=OFF -DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_CURL=OFF \
     -DCMAKE_PREFIX_PATH=$W/prefix -DVulkan_INCLUDE_DIR=$W/prefix/include \
-    -DVulkan_LIBRARY=/usr/lib/x86_64-linux-gnu/libvulkan.so.1 -DVulkan_GLSLC_EXECUTABLE=$W/glslc.sh \
+    -DVulkan_LIBRARY=/usr/lib/x86_64-linux-gnu/libvulkan.so.1 -DVulkan_GLSLC_EXECUTABLE=${GLSLC:-$W/glslc.sh} \
     > $W/$1.conf.log 2>&1 || { tail -20 $W/$1.conf.log; return 1; }
   grep -E 'supported by glslc' $W/$1.conf.log || true
 }
