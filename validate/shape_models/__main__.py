@@ -1,0 +1,154 @@
+"""`python -m validate.shape_models`: GGUF files of published shapes with random weights."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from upstream.edge import run_command, write_json, write_message, write_text
+from upstream.errors import UsageError
+from validate.shape_models.choices import Choice, make_recipe
+from validate.shape_models.recipe import Recipe
+from validate.shape_models.sets import SETS, list_set
+from validate.shape_models.shapes import PRESETS
+from validate.shape_models.writer import Written, check_model, data_size, plan_parts, write_model
+
+
+def main() -> None:
+    """Parse the command line and run."""
+    run_command(make_parser(), sys.argv[1:])
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m validate.shape_models", description=__doc__)
+    commands = parser.add_subparsers(required=True)
+    _add_list(commands)
+    for name, run, purpose in (
+        ("write", run_write, "write a model"),
+        ("check", run_check, "compare every byte of a model with its recipe"),
+    ):
+        command = commands.add_parser(name, help=purpose)
+        command.add_argument("preset", metavar="PRESET", help="one of `list`")
+        command.add_argument("path", type=Path, metavar="FILE.gguf")
+        _add_choices(command)
+        command.set_defaults(run=run)
+    _add_set(commands)
+    return parser
+
+
+def _add_list(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser("list", help="the presets and their sizes")
+    command.add_argument("--type", default="q4_K", metavar="TYPE", help="of all tensors (q4_K)")
+    command.add_argument("--json", action="store_true", help="one JSON document on stdout")
+    command.set_defaults(run=run_list)
+
+
+def _add_set(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser("set", help="a target with an MTP head and drafters for it")
+    command.add_argument("name", metavar="NAME", help=f"one of {', '.join(SETS)}")
+    command.add_argument("folder", type=Path, metavar="DIR")
+    _add_choices(command)
+    command.set_defaults(run=run_set)
+
+
+def _add_choices(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("--seed", type=int, default=1, metavar="N", help="another one makes other bytes")
+    add("--layers", type=int, metavar="N", help="fewer layers, each as wide as before")
+    add("--type", default="q4_K", metavar="TYPE", help="of all tensors (q4_K)")
+    add("--mix", metavar="NAME", help="in place of --type: Q4_K_M ... of upstream's schema")
+    add("--schema", type=Path, metavar="FILE", help="the schema (default: upstream's, in the lab)")
+    add("--tokenizer", default="generated", metavar="WHICH", help="smollm2, or a GGUF file")
+    add("--vocab", type=int, metavar="N", help="another number of tokens than the preset's")
+    add("--for", dest="target", type=Path, metavar="GGUF", help="a drafter for this target")
+    add("--skew", type=float, default=0.0, metavar="X", help="unequal experts (0.1 to 0.5)")
+    add("--endless", action="store_true", help="never write an end of generation")
+    add("--threads", type=int, default=os.cpu_count() or 1, metavar="N")
+    add("--replace", action="store_true", help="write over a file that is there")
+    add("--json", action="store_true", help="one JSON document on stdout")
+    add("-v", "--verbose", action="store_true", help="say more on stderr")
+
+
+def run_list(args: argparse.Namespace) -> int:
+    """The presets."""
+    rows = [_describe(preset, make_recipe(preset, Choice(kind=args.type))) for preset in PRESETS]
+    if args.json:
+        write_json(rows)
+    else:
+        lines = [
+            f"{row['preset']:14} {row['architecture']:9} {row['layers']:>3} layers "
+            f"{row['parameters'] / 1e9:9.3f} G parameters {row['bytes'] / 1e9:9.3f} GB"
+            for row in rows
+        ]
+        write_text("\n".join(lines))
+    return 0
+
+
+def _describe(preset: str, recipe: Recipe) -> dict[str, object]:
+    parts = plan_parts(recipe)
+    return {
+        "preset": preset,
+        "architecture": recipe.shape.arch,
+        "layers": recipe.shape.n_layer + recipe.shape.n_mtp,
+        "parameters": sum(part.tensor.elements for part in parts),
+        "bytes": data_size(parts),
+    }
+
+
+def run_write(args: argparse.Namespace) -> int:
+    """Write one model."""
+    recipe = make_recipe(args.preset, choose(args))
+    _tell(args, [write_model(recipe, args.path.absolute(), args.threads, replace=args.replace)])
+    return 0
+
+
+def run_check(args: argparse.Namespace) -> int:
+    """Compare a model with its recipe."""
+    size = check_model(make_recipe(args.preset, choose(args)), args.path.absolute(), args.threads)
+    if args.json:
+        write_json({"path": str(args.path), "bytes": size})
+    else:
+        write_text(f"{args.path}: {size} bytes as the recipe makes them")
+    return 0
+
+
+def run_set(args: argparse.Namespace) -> int:
+    """Write a target and its drafters; they must not end a generation."""
+    args.folder.mkdir(parents=True, exist_ok=True)
+    choice = replace(choose(args), endless=True)
+    written = []
+    for preset, path, for_target in list_set(args.name, args.folder.absolute()):
+        recipe = make_recipe(preset, replace(choice, target=for_target))
+        written.append(write_model(recipe, path, args.threads, replace=args.replace))
+    _tell(args, written)
+    return 0
+
+
+def choose(args: argparse.Namespace) -> Choice:
+    """The choices of the command line. Raises UsageError for what makes no sense."""
+    if args.threads < 1 or args.skew < 0:
+        raise UsageError("threads must be at least 1 and the skew not below 0")
+    return Choice(
+        args.seed, args.layers, args.type, args.mix, args.schema, args.tokenizer, args.vocab,
+        args.target, args.skew, args.endless,
+    )  # fmt: skip
+
+
+def _tell(args: argparse.Namespace, written: list[Written]) -> None:
+    if args.json:
+        keys = ("size", "seconds", "reused")
+        rows = [{"path": str(w.path)} | {key: getattr(w, key) for key in keys} for w in written]
+        write_json({"files": rows})
+        return
+    for each in written:
+        write_text(str(each.path))
+        speed = "was there already" if each.reused else f"{each.gigabytes_per_minute:.1f} GB/min"
+        write_message(f"{each.path.name}: {each.size / 1e9:.3f} GB, {speed}")
+
+
+if __name__ == "__main__":
+    main()
