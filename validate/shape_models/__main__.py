@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from upstream.edge import run_command, write_json, write_message, write_text
 from upstream.errors import UsageError
+from upstream.lab import open_lab
 from validate.shape_models.choices import Choice, make_recipe
+from validate.shape_models.files import open_reader
 from validate.shape_models.recipe import Recipe
+from validate.shape_models.routing import count_rows, format_histogram, measure_rows, summarise
 from validate.shape_models.sets import SETS, list_set
 from validate.shape_models.shapes import PRESETS
 from validate.shape_models.writer import Written, check_model, data_size, plan_parts, write_model
@@ -37,6 +40,7 @@ def make_parser() -> argparse.ArgumentParser:
         _add_choices(command)
         command.set_defaults(run=run)
     _add_set(commands)
+    _add_rows(commands)
     return parser
 
 
@@ -53,6 +57,17 @@ def _add_set(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     command.add_argument("folder", type=Path, metavar="DIR")
     _add_choices(command)
     command.set_defaults(run=run_set)
+
+
+def _add_rows(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser("rows", help="rows per expert: how even the routing is")
+    add = command.add_argument
+    add("path", type=Path, metavar="FILE.gguf")
+    add("--tokens", type=int, default=512, metavar="N", help="in one batch (512)")
+    add("--imatrix", type=Path, metavar="PROGRAM", help="measure with this llama-imatrix")
+    add("--text", type=Path, metavar="FILE", help="what it evaluates (validate/data/corpus.txt)")
+    add("--json", action="store_true", help="one JSON document on stdout")
+    command.set_defaults(run=run_rows)
 
 
 def _add_choices(command: argparse.ArgumentParser) -> None:
@@ -77,26 +92,35 @@ def run_list(args: argparse.Namespace) -> int:
     """The presets."""
     rows = [_describe(preset, make_recipe(preset, Choice(kind=args.type))) for preset in PRESETS]
     if args.json:
-        write_json(rows)
+        write_json([asdict(row) for row in rows])
     else:
-        lines = [
-            f"{row['preset']:14} {row['architecture']:9} {row['layers']:>3} layers "
-            f"{row['parameters'] / 1e9:9.3f} G parameters {row['bytes'] / 1e9:9.3f} GB"
-            for row in rows
-        ]
-        write_text("\n".join(lines))
+        write_text("\n".join(map(_format_row, rows)))
     return 0
 
 
-def _describe(preset: str, recipe: Recipe) -> dict[str, object]:
+@dataclass(frozen=True)
+class Row:
+    """A preset in the list; `layers` with those of an MTP head."""
+
+    preset: str
+    architecture: str
+    layers: int
+    parameters: int
+    bytes: int
+
+
+def _describe(preset: str, recipe: Recipe) -> Row:
     parts = plan_parts(recipe)
-    return {
-        "preset": preset,
-        "architecture": recipe.shape.arch,
-        "layers": recipe.shape.n_layer + recipe.shape.n_mtp,
-        "parameters": sum(part.tensor.elements for part in parts),
-        "bytes": data_size(parts),
-    }
+    layers = recipe.shape.n_layer + recipe.shape.n_mtp
+    elements = sum(part.tensor.elements for part in parts)
+    return Row(preset, recipe.shape.arch, layers, elements, data_size(parts))
+
+
+def _format_row(row: Row) -> str:
+    return (
+        f"{row.preset:14} {row.architecture:9} {row.layers:>3} layers "
+        f"{row.parameters / 1e9:9.3f} G parameters {row.bytes / 1e9:9.3f} GB"
+    )
 
 
 def run_write(args: argparse.Namespace) -> int:
@@ -125,6 +149,22 @@ def run_set(args: argparse.Namespace) -> int:
         recipe = make_recipe(preset, replace(choice, target=for_target))
         written.append(write_model(recipe, path, args.threads, replace=args.replace))
     _tell(args, written)
+    return 0
+
+
+def run_rows(args: argparse.Namespace) -> int:
+    """Computed, or measured with a program."""
+    if args.tokens < 1:
+        raise UsageError("at least one token is needed")
+    path = args.path.absolute()
+    rows, used = count_rows(open_reader(path), args.tokens)
+    if args.imatrix:
+        rows = measure_rows(path, args.imatrix, args.tokens, args.text, open_lab())
+    histogram = summarise(rows, used, "measured" if args.imatrix else "computed")
+    if args.json:
+        write_json(asdict(histogram))
+    else:
+        write_text(format_histogram(histogram))
     return 0
 
 

@@ -30,9 +30,9 @@ SPREAD = 2.5**0.5  # root mean square of the two neighbouring powers of two, in 
 
 @dataclass(frozen=True)
 class BlockType:
-    """A type: `sigma` is the standard deviation of its values at scale 1, `settle` makes bits valid.
+    """A type: `sigma` is the standard deviation of its values at scale 1.
 
-    `settle(blocks, scale)` gets random bytes and changes them in place.
+    `settle(blocks, scale)` gets random bytes and makes them valid in place.
     """
 
     kind: GGMLQuantizationType

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from upstream.errors import EnvironmentFault, UsageError
@@ -110,7 +110,7 @@ def read_upstream(path: str) -> str:
     Raises EnvironmentFault when there is none.
     """
     lab = open_lab()
-    held = open_upstream(lab, "auto", None).imported
+    held = open_upstream(lab, "auto", None).imported()
     newest = held[max(held)].commit if held else ""
     content = Git(lab.repository).read_blob(f"{newest}:{path}") if newest else None
     if content is None:

@@ -1,4 +1,4 @@
-"""Which type each tensor gets: a mix of upstream's tests/snapshots/*.schema, or one type for all."""
+"""Which type each tensor gets: a mix of upstream's schemas (tests/snapshots), or one for all."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def write_header(recipe: Recipe, parts: list[Part], path: Path) -> int:
 def _write_tensors(recipe: Recipe, parts: list[Part], fd: int, begin: int, threads: int) -> None:
     def work(chunk: Chunk) -> int:
         blocks = make_chunk(chunk, recipe.vocabulary.barred, recipe.skew)
-        write_whole(fd, memoryview(blocks).cast("B"), begin + chunk.offset)
+        write_whole(fd, blocks.data.cast("B"), begin + chunk.offset)
         return chunk.size
 
     _for_all_chunks(recipe, parts, threads, work, f"writing {recipe.preset}")
