@@ -12,7 +12,7 @@ from upstream.edge import run_command, write_json, write_message, write_text
 from upstream.errors import UsageError
 from upstream.lab import open_lab
 from validate.shape_models.choices import Choice, make_recipe
-from validate.shape_models.files import open_reader
+from validate.shape_models.files import read_head
 from validate.shape_models.recipe import Recipe
 from validate.shape_models.routing import count_rows, format_histogram, measure_rows, summarise
 from validate.shape_models.sets import SETS, list_set
@@ -83,8 +83,8 @@ def _add_choices(command: argparse.ArgumentParser) -> None:
     add("--skew", type=float, default=0.0, metavar="X", help="unequal experts (0.1 to 0.5)")
     add("--endless", action="store_true", help="never write an end of generation")
     add("--threads", type=int, default=os.cpu_count() or 1, metavar="N")
-    add("--replace", action="store_true", help="write over a file that is there")
     add("--json", action="store_true", help="one JSON document on stdout")
+    add("--replace", action="store_true", help="write over a file that is there")
     add("-v", "--verbose", action="store_true", help="say more on stderr")
 
 
@@ -157,7 +157,7 @@ def run_rows(args: argparse.Namespace) -> int:
     if args.tokens < 1:
         raise UsageError("at least one token is needed")
     path = args.path.absolute()
-    rows, used = count_rows(open_reader(path), args.tokens)
+    rows, used = count_rows(read_head(path), args.tokens)
     if args.imatrix:
         rows = measure_rows(path, args.imatrix, args.tokens, args.text, open_lab())
     histogram = summarise(rows, used, "measured" if args.imatrix else "computed")

@@ -5,17 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from upstream.errors import EnvironmentFault, UsageError
-from upstream.git import Git
-from upstream.lab import open_lab
-from upstream.provider import open_upstream
-from validate.models import provide_model
-from validate.shape_models.files import open_reader, read_entries, read_number, read_text
+from upstream.errors import UsageError
+from validate.shape_models.files import read_head
 from validate.shape_models.mixes import Mix, parse_schema, read_schema, uniform_mix
 from validate.shape_models.recipe import Recipe
 from validate.shape_models.shapes import PRESETS, Shape, choose_shape, place_drafter
 from validate.shape_models.vocabulary import (
-    PREFIX,
     Vocabulary,
     adopt_vocabulary,
     bar_ends,
@@ -60,18 +55,18 @@ def fit_target(shape: Shape, target: Path) -> tuple[Shape, Vocabulary]:
 
     Raises UsageError when a DFlash drafter is not as wide as the target.
     """
-    reader = open_reader(target)
-    vocabulary = adopt_vocabulary(read_entries(reader, PREFIX), 0, target)
+    head = read_head(target)
+    vocabulary = adopt_vocabulary(head.entries, 0, target)
     if shape.drafter is None:
         return shape, vocabulary
-    arch = read_text(reader, "general.architecture")
-    width = read_number(reader, f"{arch}.embedding_length")
+    arch = head.text("general.architecture")
+    width = head.number(f"{arch}.embedding_length")
     if width != shape.n_embd:
         raise UsageError(
             f"the drafter is {shape.n_embd} wide, its target {target} {width}",
             remedy="name a drafter's preset of the same width",
         )
-    return place_drafter(shape, read_number(reader, f"{arch}.block_count")), vocabulary
+    return place_drafter(shape, head.number(f"{arch}.block_count")), vocabulary
 
 
 def choose_vocabulary(choice: Choice, size: int) -> Vocabulary:
@@ -79,11 +74,12 @@ def choose_vocabulary(choice: Choice, size: int) -> Vocabulary:
     if choice.tokenizer == GENERATED:
         return generate_vocabulary(size)
     if choice.tokenizer == SMOLLM2:
-        model = provide_model(open_lab())
-        path = model.folder / model.name
+        from validate.shape_models.origins import provide_smollm2
+
+        path = provide_smollm2()
     else:
         path = Path(choice.tokenizer)
-    return adopt_vocabulary(read_entries(open_reader(path), PREFIX), size, path)
+    return adopt_vocabulary(read_head(path).entries, size, path)
 
 
 def choose_mix(choice: Choice, preset: str, shape: Shape) -> Mix:
@@ -95,6 +91,8 @@ def choose_mix(choice: Choice, preset: str, shape: Shape) -> Mix:
         return read_schema(choice.schema, choice.mix, depth)
     if not shape.schema:
         raise UsageError(f"upstream has no mixes for {preset}", remedy="name one type: --type q4_K")
+    from validate.shape_models.origins import read_upstream
+
     name = f"{SNAPSHOTS}/{shape.schema}.schema"
     return parse_schema(read_upstream(name), choice.mix, depth, name)
 
@@ -102,20 +100,3 @@ def choose_mix(choice: Choice, preset: str, shape: Shape) -> Mix:
 def whole_depth(schema: str) -> int:
     """The layers of the model that a schema was written for: of the deepest preset with it."""
     return max((s.n_layer for s in PRESETS.values() if s.schema == schema), default=0)
-
-
-def read_upstream(path: str) -> str:
-    """A file of the newest upstream version that the lab has. Asks no network.
-
-    Raises EnvironmentFault when there is none.
-    """
-    lab = open_lab()
-    held = open_upstream(lab, "auto", None).imported()
-    newest = held[max(held)].commit if held else ""
-    content = Git(lab.repository).read_blob(f"{newest}:{path}") if newest else None
-    if content is None:
-        raise EnvironmentFault(
-            f"the lab has no upstream source with {path}",
-            remedy="run: nox -s fetch; or name a file: --schema FILE",
-        )
-    return content.decode()

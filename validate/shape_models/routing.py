@@ -14,14 +14,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from gguf import GGUFReader
+from gguf import GGMLQuantizationType
 from numpy.typing import NDArray
 
 from upstream import process
 from upstream.errors import InvalidMeasurement, UsageError
 from upstream.lab import Lab
-from validate.corpus import open_corpus
-from validate.shape_models.files import open_reader, read_number, read_text
+from validate.corpus import PATH as CORPUS
+from validate.shape_models.files import Head, Stored, read_head
 
 ROUTER = re.compile(r"blk\.(\d+)\.ffn_gate_inp\.weight")
 COUNTS = re.compile(r"blk\.(\d+)\.ffn_down_exps\.weight\.counts")
@@ -51,24 +51,31 @@ class Histogram:
     buckets: tuple[tuple[int, int, float], ...]
 
 
-def count_rows(reader: GGUFReader, tokens: int) -> tuple[Rows, int]:
+def count_rows(head: Head, tokens: int) -> tuple[Rows, int]:
     """Computed rows of each layer, and the experts that a token uses.
 
     Raises UsageError for a model without experts.
     """
-    arch = read_text(reader, "general.architecture")
-    routers = {m[1]: t for t in reader.tensors if (m := ROUTER.fullmatch(t.name))}
+    routers = {m[1]: t for name, t in head.tensors.items() if (m := ROUTER.fullmatch(name))}
     if not routers:
-        raise UsageError("the model has no experts", remedy="name a mixture of experts")
-    used = read_number(reader, f"{arch}.expert_used_count")
+        raise UsageError(f"{head.path} has no experts", remedy="name a mixture of experts")
+    used = head.number(f"{head.text('general.architecture')}.expert_used_count")
     random = np.random.default_rng(SEED)
     rows = {}
     for layer, tensor in routers.items():
-        router = np.asarray(tensor.data, dtype=np.float32)
+        router = read_floats(head.path, tensor)
         hidden = random.standard_normal((tokens, router.shape[1]), dtype=np.float32)
         best = np.argpartition(hidden @ router.T, -used, axis=1)[:, -used:]
         rows[int(layer)] = np.bincount(best.reshape(-1), minlength=router.shape[0])
     return rows, used
+
+
+def read_floats(path: Path, tensor: Stored) -> NDArray[np.float32]:
+    """The values of a tensor of floats, rows first. Raises UsageError for another type."""
+    if tensor.kind is not GGMLQuantizationType.F32:
+        raise UsageError(f"{path} has a router of {tensor.kind.name}, F32 is read")
+    shape = tuple(reversed(tensor.shape))
+    return np.memmap(path, "<f4", "r", offset=tensor.begin, shape=shape)
 
 
 def measure_rows(model: Path, program: Path, tokens: int, text: Path | None, lab: Lab) -> Rows:
@@ -76,7 +83,7 @@ def measure_rows(model: Path, program: Path, tokens: int, text: Path | None, lab
 
     Raises InvalidMeasurement when it counts nothing (the text is too short, or no experts).
     """
-    path = text or open_corpus().path
+    path = text or CORPUS
     with TemporaryDirectory(dir=lab.scratch) as folder:
         found = Path(folder) / "imatrix.gguf"
         size = str(tokens)
@@ -91,9 +98,9 @@ def measure_rows(model: Path, program: Path, tokens: int, text: Path | None, lab
 def read_counts(path: Path) -> Rows:
     """What llama-imatrix counted. Raises InvalidMeasurement when that is nothing of experts."""
     rows = {
-        int(match[1]): np.asarray(tensor.data).reshape(-1).astype(np.int64)
-        for tensor in open_reader(path).tensors
-        if (match := COUNTS.fullmatch(tensor.name))
+        int(match[1]): read_floats(path, tensor).reshape(-1).astype(np.int64)
+        for name, tensor in read_head(path).tensors.items()
+        if (match := COUNTS.fullmatch(name))
     }
     if not rows:
         raise InvalidMeasurement(

@@ -1,8 +1,9 @@
 """The tensor shapes of published models, and small ones with all their parts.
 
 Sources: the headers of llama.cpp's tests/snapshots/*.schema (b11549) and the published
-configurations of the models. What is published of DFlash2 is its code: the width of its
-convolution and selector here is a guess of ours, its layers are those of DFlash.
+configurations of the models. What is known of DFlash2 is upstream's code: its layers here are those
+of DFlash, a convolution over 2 positions makes as many nodes as upstream says (8.6 a tensor in
+llama_context::graph_max_nodes; over 4 the graph has no room), the rest is a guess of ours.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Drafter:
 
     target_layers: tuple[int, ...]
     block: int = 16
-    kernel: int = 4
+    kernel: int = 2
     group: int = 64
     rank: int = 0
     top_k: int = 8

@@ -80,7 +80,8 @@ def adopt_vocabulary(entries: Mapping[str, Entry], size: int, origin: Path) -> V
         raise UsageError(
             f"{origin} has no vocabulary", remedy="name another GGUF: --tokenizer FILE"
         )
-    filled = _fill_up(entries, size)
+    own = {key: entry for key, entry in entries.items() if key.startswith(PREFIX)}
+    filled = _fill_up(own, size)
     values = {key: entry.value for key, entry in filled.items()}
     return Vocabulary(sha256(json.dumps(values).encode()).hexdigest(), filled)
 

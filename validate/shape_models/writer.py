@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import shutil
 import time
@@ -23,14 +24,13 @@ from gguf import GGUFWriter
 
 from upstream.errors import EnvironmentFault, GateFailed, UsageError
 from upstream.progress import show_progress
-from validate.shape_models.files import open_reader, read_text
+from validate.shape_models.files import ALIGNMENT, read_head
 from validate.shape_models.mixes import choose_type
 from validate.shape_models.recipe import KEY, Recipe
 from validate.shape_models.tensors import list_tensors
 from validate.shape_models.weights import Chunk, Part, list_chunks, make_chunk
 
 _FLOATS = np.dtype(np.float32)  # the writer wants one; raw_dtype decides
-ALIGNMENT = 32  # of tensors, GGUF's default
 AHEAD = 2  # chunks that wait for each thread
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 HEADER_MARGIN = 64 << 20  # bytes that a header may take
@@ -93,14 +93,28 @@ def write_model(recipe: Recipe, path: Path, threads: int, *, replace: bool = Fal
 
 
 def require_same(recipe: Recipe, path: Path) -> None:
-    """Refuse a file that is there and not this model."""
-    found = read_text(open_reader(path), KEY)
+    """Refuse a file that is there and not this model, or not all of it."""
+    head = read_head(path)
+    found = head.text(KEY)
     if found != recipe.describe():
-        what = "is no shape model" if found is None else f"was made as {found}"
+        why = "it is no shape model" if found is None else name_differences(found, recipe)
         raise UsageError(
-            f"{path} {what}, asked for is {recipe.describe()}",
-            remedy="name another file, or write over it with --replace",
+            f"{path} is another model than the one asked for: {why}",
+            remedy="name another file, or write over it: add --replace",
         )
+    size = head.data + data_size(plan_parts(recipe))
+    if path.stat().st_size != size:
+        raise UsageError(
+            f"{path} has {path.stat().st_size} bytes, not {size}",
+            remedy="it was cut short: write over it, add --replace",
+        )
+
+
+def name_differences(found: str, recipe: Recipe) -> str:
+    """Which parts of a recipe differ: `seed 2, not 1`."""
+    has, wanted = json.loads(found), json.loads(recipe.describe())
+    keys = [key for key in wanted if has.get(key) != wanted[key]]
+    return "; ".join(f"its {key} is {has.get(key)}, not {wanted[key]}" for key in keys)
 
 
 def require_room(path: Path, size: int) -> None:
