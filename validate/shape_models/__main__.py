@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from upstream.edge import run_command, write_json, write_message, write_text
 from upstream.errors import UsageError
 from upstream.lab import open_lab
-from validate.shape_models.choices import Choice, make_recipe
+from validate.shape_models.choices import GENERATED, Choice, make_recipe
 from validate.shape_models.files import read_head
 from validate.shape_models.recipe import Recipe
 from validate.shape_models.routing import count_rows, format_histogram, measure_rows, summarise
@@ -38,6 +38,9 @@ def make_parser() -> argparse.ArgumentParser:
         command.add_argument("preset", metavar="PRESET", help="one of `list`")
         command.add_argument("path", type=Path, metavar="FILE.gguf")
         _add_choices(command)
+        command.add_argument(
+            "--for", dest="target", type=Path, metavar="GGUF", help="a drafter for this target"
+        )
         command.set_defaults(run=run)
     _add_set(commands)
     _add_rows(commands)
@@ -56,7 +59,7 @@ def _add_set(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     command.add_argument("name", metavar="NAME", help=f"one of {', '.join(SETS)}")
     command.add_argument("folder", type=Path, metavar="DIR")
     _add_choices(command)
-    command.set_defaults(run=run_set)
+    command.set_defaults(run=run_set, target=None)
 
 
 def _add_rows(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -79,7 +82,6 @@ def _add_choices(command: argparse.ArgumentParser) -> None:
     add("--schema", type=Path, metavar="FILE", help="the schema (default: upstream's, in the lab)")
     add("--tokenizer", default="generated", metavar="WHICH", help="smollm2, or a GGUF file")
     add("--vocab", type=int, metavar="N", help="another number of tokens than the preset's")
-    add("--for", dest="target", type=Path, metavar="GGUF", help="a drafter for this target")
     add("--skew", type=float, default=0.0, metavar="X", help="unequal experts (0.1 to 0.5)")
     add("--endless", action="store_true", help="never write an end of generation")
     add("--threads", type=int, default=os.cpu_count() or 1, metavar="N")
@@ -142,12 +144,12 @@ def run_check(args: argparse.Namespace) -> int:
 
 def run_set(args: argparse.Namespace) -> int:
     """Write a target and its drafters; they must not end a generation."""
+    choice = choose(args)
     args.folder.mkdir(parents=True, exist_ok=True)
-    choice = replace(choose(args), endless=True)
-    written = []
-    for preset, path, for_target in list_set(args.name, args.folder.absolute()):
-        recipe = make_recipe(preset, replace(choice, target=for_target))
-        written.append(write_model(recipe, path, args.threads, replace=args.replace))
+    written = [
+        write_model(recipe, path, args.threads, replace=args.replace)
+        for recipe, path in list_set(args.name, args.folder.absolute(), choice)
+    ]
     _tell(args, written)
     return 0
 
@@ -172,6 +174,10 @@ def choose(args: argparse.Namespace) -> Choice:
     """The choices of the command line. Raises UsageError for what makes no sense."""
     if args.threads < 1 or args.skew < 0:
         raise UsageError("threads must be at least 1 and the skew not below 0")
+    if args.target and (args.tokenizer != GENERATED or args.vocab):
+        raise UsageError(
+            "a drafter has the vocabulary of its target", remedy="leave out --tokenizer and --vocab"
+        )
     return Choice(
         args.seed, args.layers, args.type, args.mix, args.schema, args.tokenizer, args.vocab,
         args.target, args.skew, args.endless,

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from upstream.errors import UsageError
+from validate.shape_models.choices import Choice, make_recipe
+from validate.shape_models.recipe import Recipe
 
 SETS = {
     "tiny": ("tiny-mtp", "tiny-draft", "tiny-dflash", "tiny-dflash2"),
@@ -14,14 +17,16 @@ SETS = {
 }
 
 
-def list_set(name: str, folder: Path) -> Iterator[tuple[str, Path, Path | None]]:
-    """Presets, their files, and the file of the target for which a drafter is.
+def list_set(name: str, folder: Path, choice: Choice) -> Iterator[tuple[Recipe, Path]]:
+    """Recipes and their files, the target first: a drafter's recipe wants it written.
 
-    Raises UsageError for an unknown set.
+    What is chosen for layers and a mix is the target's. Raises UsageError for an unknown set.
     """
     if name not in SETS:
         raise UsageError(f"no set {name!r}", remedy=f"name one of {', '.join(SETS)}")
-    target = folder / f"{SETS[name][0]}.gguf"
-    for preset in SETS[name]:
-        path = folder / f"{preset}.gguf"
-        yield preset, path, None if path == target else target
+    first, *drafters = SETS[name]
+    target = folder / f"{first}.gguf"
+    yield make_recipe(first, replace(choice, endless=True)), target
+    own = replace(choice, endless=True, target=target, n_layer=None, mix=None, schema=None)
+    for preset in drafters:
+        yield make_recipe(preset, own), folder / f"{preset}.gguf"

@@ -33,7 +33,7 @@ from validate.shape_models.weights import Chunk, Part, list_chunks, make_chunk
 _FLOATS = np.dtype(np.float32)  # the writer wants one; raw_dtype decides
 AHEAD = 2  # chunks that wait for each thread
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-HEADER_MARGIN = 64 << 20  # bytes that a header may take
+TOKEN_BYTES = 100  # that a token takes in a header, at most
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def write_model(recipe: Recipe, path: Path, threads: int, *, replace: bool = Fal
         require_same(recipe, path)
         return Written(path, path.stat().st_size, 0.0, reused=True)
     parts = plan_parts(recipe)
-    require_room(path, data_size(parts) + HEADER_MARGIN)
+    require_room(path, data_size(parts) + TOKEN_BYTES * recipe.vocabulary.size)
     started = time.monotonic()
     with _explain_disk(path), _open_half(path) as half:
         begin = write_header(recipe, parts, half)
