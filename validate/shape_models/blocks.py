@@ -22,7 +22,7 @@ Settle: TypeAlias = Callable[[Blocks, float], None]
 JITTER = 256  # a scale is one of so many neighbours, up to a quarter above the smallest
 MEAN_JITTER = 1.127
 SMALLEST_HALF = 2.0**-14  # the smallest normal number of 16 bits
-LARGEST_HALF = 2.0**13  # leaves room for the jitter and for the minima's factors
+LARGEST_HALF = 2.0**11  # leaves room for the jitter and for the minima's factors
 E8M0_BIAS = 128  # ggml halves the scale of MXFP4, its table holds doubled values
 E4M3_SMALLEST, E4M3_LARGEST = 0x08, 0x70  # of the normal numbers, 2^-6 and 2^7
 SPREAD = 2.5**0.5  # root mean square of the two neighbouring powers of two, in the smaller one
@@ -70,6 +70,25 @@ def put_scales(blocks: Blocks, scale: float, *fields: tuple[int, float]) -> None
         table = half_scales(scale, factor)
         for byte in range(2):
             blocks[:, offset + byte] = table[:, byte][choice]
+
+
+def put_signed_scale(blocks: Blocks, scale: float, offset: int) -> None:
+    """Put a half float of either sign, as quantisers do whose steps reach further on one side.
+
+    The mean of random steps is half a step off: with one sign all outputs would lean to one side.
+    """
+    sign = blocks[:, offset + 1] & 0x80
+    put_scales(blocks, scale, (offset, 1.0))
+    blocks[:, offset + 1] |= sign
+
+
+def signed(offset: int) -> Settle:
+    """A type of which only its half float, of either sign, is not free."""
+
+    def settle(blocks: Blocks, scale: float) -> None:
+        put_signed_scale(blocks, scale, offset)
+
+    return settle
 
 
 def scaled(*fields: tuple[int, float]) -> Settle:
@@ -126,7 +145,7 @@ def settle_q6_k(blocks: Blocks, scale: float) -> None:
 
 def settle_iq4_xs(blocks: Blocks, scale: float) -> None:
     """Scales of 32 values have 6 bits, 32 is zero: here 32 to 35."""
-    put_scales(blocks, scale, (0, 1.0))
+    put_signed_scale(blocks, scale, 0)
     blocks[:, 2:4] = 0xAA
     blocks[:, 4:8] &= 0x33
 
@@ -143,10 +162,10 @@ def settle_iq1_m(blocks: Blocks, scale: float) -> None:
 
 
 def settle_tq2_0(blocks: Blocks, scale: float) -> None:
-    """Two bits mean -1, 0 or 1; the fourth value is made 1."""
+    """Two bits mean -1, 0 or 1; the fourth value is made 0."""
     put_scales(blocks, scale, (64, 1.0))
     bits = blocks[:, :64]
-    bits &= ~(bits & bits >> 1 & 0x55).astype(np.uint8)
+    bits &= ~((bits & bits << 1) & 0xAA)
 
 
 def settle_mxfp4(blocks: Blocks, scale: float) -> None:
@@ -203,14 +222,14 @@ TYPES: dict[str, BlockType] = {
         BlockType(_K.F32, _FLOAT, float_settler("<u4", 1 << 23)),
         BlockType(_K.F16, _FLOAT, float_settler("<u2", 1 << 10)),
         BlockType(_K.BF16, _FLOAT, settle_bf16),
-        BlockType(_K.Q4_0, 4.47, scaled((0, 1.0))),
+        BlockType(_K.Q4_0, 4.47, signed(0)),
         BlockType(_K.Q4_1, 4.47, scaled((0, 1.0), (2, -7.5))),
-        BlockType(_K.Q5_0, 8.95, scaled((0, 1.0))),
+        BlockType(_K.Q5_0, 8.95, signed(0)),
         BlockType(_K.Q5_1, 8.95, scaled((0, 1.0), (2, -15.5))),
         BlockType(_K.Q8_0, 71.5, scaled((0, 1.0))),
         BlockType(_K.Q1_0, 1.0, scaled((0, 1.0))),
         BlockType(_K.Q2_K, 9.6, settle_q2_k),
-        BlockType(_K.Q3_K, 42.0, scaled((108, 1.0))),
+        BlockType(_K.Q3_K, 42.0, signed(108)),
         BlockType(_K.Q4_K, 81.5, settle_q4_k),
         BlockType(_K.Q5_K, 79.0, settle_q5_k),
         BlockType(_K.Q6_K, 85.0, settle_q6_k),
@@ -221,10 +240,10 @@ TYPES: dict[str, BlockType] = {
         BlockType(_K.IQ2_S, 53.8, scaled((0, 1.0))),
         BlockType(_K.IQ3_XXS, 139.0, scaled((0, 1.0))),
         BlockType(_K.IQ3_S, 136.0, scaled((0, 1.0))),
-        BlockType(_K.IQ4_NL, 64.4, scaled((0, 1.0))),
+        BlockType(_K.IQ4_NL, 64.4, signed(0)),
         BlockType(_K.IQ4_XS, 120.0, settle_iq4_xs),
         BlockType(_K.TQ1_0, 0.82, scaled((52, 1.0))),
-        BlockType(_K.TQ2_0, 0.82, settle_tq2_0),
+        BlockType(_K.TQ2_0, 0.71, settle_tq2_0),
         BlockType(_K.MXFP4, 5.87, settle_mxfp4),
         BlockType(_K.NVFP4, 5.87, settle_nvfp4),
     )
