@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -25,11 +26,14 @@ from validate.corpus import open_corpus
 from validate.models import provide_model
 from validate.room import clean
 from validate.shape_models.blocks import TYPES
-from validate.shape_models.choices import Choice, make_recipe
+from validate.shape_models.choices import Choice, make_recipe, whole_depth
 from validate.shape_models.files import read_head
+from validate.shape_models.mixes import choose_type, parse_schema
+from validate.shape_models.origins import read_upstream
 from validate.shape_models.routing import count_rows, measure_rows, summarise
 from validate.shape_models.sets import list_set
 from validate.shape_models.shapes import PRESETS
+from validate.shape_models.tensors import list_tensors
 from validate.shape_models.writer import write_model
 from validate.speculation.place import find_server
 from validate.speculation.server import serve
@@ -159,6 +163,20 @@ def test_drafts_in_vain_change_no_text(server: Path, tiny_set: Path, drafter: st
     assert timings["draft_n"] > N_PREDICT
     if tiny_set.name.startswith("f32"):
         assert vain["tokens"] == complete(server, tiny_set, "", "")["tokens"]
+
+
+def test_all_mixes_of_upstream_are_understood() -> None:
+    count = 0
+    for preset in ("dense-27b", "dense-14b", "moe-128", "moe-512", "draft-0.6b", "tiny-moe-512"):
+        shape = PRESETS[preset]
+        content = read_upstream(f"tests/snapshots/{shape.schema}.schema")
+        tensors = list(list_tensors(shape, shape.n_vocab))
+        for section in re.findall(r"^\[(\w+)\]", content, re.M):
+            mix = parse_schema(content, section, whole_depth(shape.schema), preset)
+            kinds = [choose_type(tensor, mix, shape) for tensor in tensors]
+            assert all(t.row % k.elements == 0 for t, k in zip(tensors, kinds, strict=True))
+            count += 1
+    assert count > 150
 
 
 def test_llama_imatrix_counts_rows(tmp_path: Path, lab: Lab) -> None:

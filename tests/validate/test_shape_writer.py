@@ -207,4 +207,5 @@ def test_the_list_of_presets(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_options_that_make_no_sense(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=said):
-        call_shapes(*(str(tmp_path) if word == "TMP" else word for word in words))
+        call_shapes(*(str(tmp_path / "new") if word == "TMP" else word for word in words))
+    assert list(tmp_path.iterdir()) == []

@@ -144,12 +144,10 @@ def run_check(args: argparse.Namespace) -> int:
 
 def run_set(args: argparse.Namespace) -> int:
     """Write a target and its drafters; they must not end a generation."""
-    choice = choose(args)
-    args.folder.mkdir(parents=True, exist_ok=True)
-    written = [
-        write_model(recipe, path, args.threads, replace=args.replace)
-        for recipe, path in list_set(args.name, args.folder.absolute(), choice)
-    ]
+    written = []
+    for recipe, path in list_set(args.name, args.folder.absolute(), choose(args)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        written.append(write_model(recipe, path, args.threads, replace=args.replace))
     _tell(args, written)
     return 0
 
