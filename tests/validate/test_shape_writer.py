@@ -21,7 +21,7 @@ from upstream.errors import EnvironmentFault, GateFailed, UsageError
 from validate.shape_models.choices import Choice, make_recipe
 from validate.shape_models.recipe import KEY
 from validate.shape_models.shapes import PRESETS
-from validate.shape_models.writer import check_model, plan_parts, write_model
+from validate.shape_models.writer import check_model, half_name, plan_parts, write_model
 
 TINY = [preset for preset in PRESETS if preset.startswith("tiny-")]
 MODEL_DIGEST = "c95d126fa580c19b1b41e9a3aa9de67ad1c423b24161b3593c33e1bda9abdb80"
@@ -120,6 +120,13 @@ def test_a_disk_without_room(tmp_path: Path) -> None:
         assert list(folder.iterdir()) == []
 
 
+def test_what_a_killed_run_left_is_room(tmp_path: Path) -> None:
+    with mount_small(tmp_path / "small", "3m") as folder:
+        half_name(folder / "x.gguf").write_bytes(bytes(2_000_000))
+        write_model(make_recipe("tiny-mtp", Choice()), folder / "x.gguf", 1)
+        assert [path.name for path in folder.iterdir()] == ["x.gguf"]
+
+
 def test_a_disk_that_is_full_meanwhile(tmp_path: Path) -> None:
     """A limit on the size of files of a process: the same error at the same place."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -142,7 +149,7 @@ def start_writing(path: Path) -> subprocess.Popen[bytes]:
     words = [*COMMAND, "write", "moe-128", str(path), "--layers", "1", "--vocab", "600"]
     words += ["--threads", "1"]
     child = subprocess.Popen(words, cwd=ROOT, stderr=subprocess.DEVNULL)
-    half = path.with_name(f".{path.name}.partial")
+    half = half_name(path)
     while not (half.exists() and half.stat().st_size > 100_000_000):
         assert child.poll() is None
         time.sleep(0.002)
@@ -166,7 +173,8 @@ def test_an_interrupted_file_never_has_its_name(
 
 
 def test_two_runs_do_not_write_one_file(tmp_path: Path) -> None:
-    path, half = tmp_path / "x.gguf", tmp_path / ".x.gguf.partial"
+    path = tmp_path / "x.gguf"
+    half = half_name(path)
     with half.open("wb") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         with pytest.raises(EnvironmentFault, match="another run writes"):

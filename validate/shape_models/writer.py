@@ -122,7 +122,8 @@ def require_room(path: Path, size: int) -> None:
     folder = path.parent
     if not folder.is_dir():
         raise UsageError(f"there is no folder {folder}", remedy="make it, or name another file")
-    free = shutil.disk_usage(folder).free
+    half = half_name(path)  # a killed run's is written over
+    free = shutil.disk_usage(folder).free + (half.stat().st_size if half.exists() else 0)
     if free < size:
         raise EnvironmentFault(
             f"{path.name} takes {size / 1e9:.2f} GB, {folder} has {free / 1e9:.2f} GB free",
@@ -216,10 +217,15 @@ def check_model(recipe: Recipe, path: Path, threads: int) -> int:
     return path.stat().st_size
 
 
+def half_name(path: Path) -> Path:
+    """What a file is called until it is whole."""
+    return path.with_name(f".{path.name}.partial")
+
+
 @contextmanager
 def _open_half(path: Path) -> Iterator[Path]:
     """A name for a file that is not whole yet; what a killed run left there is written over."""
-    half = path.with_name(f".{path.name}.partial")
+    half = half_name(path)
     with half.open("ab") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
