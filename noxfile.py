@@ -126,6 +126,12 @@ def speculation(session: nox.Session) -> None:
     run_module(session, "validate.speculation", *session.posargs)
 
 
+@nox.session(name="shape-model")
+def shape_model(session: nox.Session) -> None:
+    """Write a GGUF of a published model's shape with random weights (list, write, set, rows)."""
+    run_module(session, "validate.shape_models", *session.posargs)
+
+
 @nox.session
 def bench(session: nox.Session) -> None:
     """Measure the project's own numbers: rebase, no-op, builds, import."""

@@ -20,6 +20,7 @@ from validate.bench_build import bench_build
 from validate.bench_drift import bench_drift
 from validate.bench_export import bench_export
 from validate.bench_rebase import bench_rebase
+from validate.bench_shapes import bench_shapes
 from validate.bench_speed import bench_speed
 from validate.bench_statistics import list_figures, simulate_models
 from validate.figures import Figure, format_figures, store_figures
@@ -176,6 +177,7 @@ GROUPS: dict[str, Callable[[Lab, argparse.Namespace], list[Figure]]] = {
     "import": measure_import,
     "noop": measure_nothing_to_do,
     "rebase": measure_rebase,
+    "shapes": bench_shapes,
     "speed": bench_speed,
     "statistics": measure_statistics,
 }

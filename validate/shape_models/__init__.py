@@ -1,0 +1,1 @@
+"""GGUF files of published tensor shapes with random, valid blocks: real kernels, no real model."""
