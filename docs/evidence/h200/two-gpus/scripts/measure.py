@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-ENOUGH = 8
+ENOUGH = 4
 SHAPE = "type_b=f32,m=4096,n=(%s)"
 NOMMVQ = {"GGML_VK_DISABLE_MMVQ": "1"}
 KHR = {"GGML_VK_DISABLE_COOPMAT2": "1"}
