@@ -63,11 +63,20 @@ def test_a_count_that_was_not_compiled_is_no_step() -> None:
     assert list_waves(failed) == {}
 
 
-def test_other_rows_at_more_columns_are_compared_by_the_row() -> None:
-    """As upstream does it for q8_1: one row up to 4 columns, 4 rows above."""
-    few = shader([16, 16, 16, 16], [100, 150, 200, 250], rows=1)
-    many = shader([8] * 6, [0] * 4 + [1200, 1400])
-    assert find_cliffs(few | {each: many[each] for each in list(many)[4:]}, {}) == ()
+def test_other_rows_at_more_columns_are_another_series() -> None:
+    """As upstream does it for q8_1: one row up to 4 columns, 4 rows, cheaper ones, above."""
+    few = shader([32, 24, 24, 24], [1000, 2000, 3100, 4100], rows=1)
+    many = shader([32, 24, 24, 24, 16, 14, 10], [0] * 4 + [8000, 9000, 10000])
+    both = few | {each: many[each] for each in list(many)[4:]}
+    assert find_cliffs(both, {}) == ()
+    assert list_waves(both) == {"mul_mat_vec_iq3_s_f32_f32 wg 64": [32, 24, 24, 24, 16, 14, 10]}
+
+
+def test_four_subgroups_are_left_out() -> None:
+    name = "mul_mat_vec_iq3_s_f32_f32_subgroup"
+    large = {replace(each, shader=name): found for each, found in STEEP.items()}
+    assert find_cliffs(large, {}) == ()
+    assert count_halvings(large) == 2
 
 
 def test_half_the_rows_are_the_lever() -> None:

@@ -2,7 +2,8 @@
 
 A column's cost is what it adds to the inverse throughput of a row. The compiler's model counts
 waves in it: where too few are left to hide the latency, the added column costs more than the
-others of the same shader. Fewer rows a workgroup need fewer registers: the lever.
+others of the same shader. Fewer rows a workgroup need fewer registers: the lever. Only mat-vecs
+of one subgroup are looked at: ggml-vulkan runs those of four on Intel and NVIDIA only.
 """
 
 from __future__ import annotations
@@ -49,8 +50,12 @@ class Cliff:
 def find_cliffs(
     numbers: Mapping[Variant, Numbers], halved: Mapping[Variant, Numbers]
 ) -> tuple[Cliff, ...]:
-    """All cliffs among a tree's pipelines under one compiler. `halved` is by the host's variant."""
-    return tuple(cliff for shader in _group(numbers) for cliff in _find(shader, halved))
+    """All cliffs among a tree's pipelines under one compiler. `halved` is by the host's variant.
+
+    Where the host changes the rows, the two are not compared.
+    """
+    small = {each: found for each, found in numbers.items() if each.small}
+    return tuple(cliff for shader in _group(small) for cliff in _find(shader, halved))
 
 
 def list_waves(numbers: Mapping[Variant, Numbers]) -> dict[str, list[int | None]]:
@@ -86,19 +91,39 @@ def _steps(shader: list[Found]) -> Iterator[tuple[Found, Found]]:
 
 
 def _find(shader: list[Found], halved: Mapping[Variant, Numbers]) -> Iterator[Cliff]:
-    steps = list(_steps(shader))
-    added = [_cost(*after) - _cost(*before) for before, after in steps]
-    usual = median(added) if added else 0.0
-    for (before, after), cost in zip(steps, added, strict=True):
-        waves = before[1].waves, after[1].waves
-        if waves[1] < waves[0] and cost > STEEP * usual > 0:
-            costs = _cost(*before), _cost(*after)
-            lever = _lever(after, halved.get(after[0]))
-            yield Cliff(before[0], after[0], waves, costs, cost / usual, lever)
+    steps: defaultdict[int, list[tuple[Found, Found]]] = defaultdict(list)
+    for before, after in _steps(shader):
+        if before[0].rows == after[0].rows:
+            steps[after[0].rows].append((before, after))
+    for alike in steps.values():
+        usual = median(map(_added, alike))
+        yield from (_make(step, usual, halved) for step in alike if _is_cliff(step, usual))
+
+
+def _is_cliff(step: tuple[Found, Found], usual: float) -> bool:
+    before, after = step
+    return after[1].waves < before[1].waves and _added(step) > STEEP * usual > 0
+
+
+def _make(step: tuple[Found, Found], usual: float, halved: Mapping[Variant, Numbers]) -> Cliff:
+    before, after = step
+    return Cliff(
+        before[0],
+        after[0],
+        (before[1].waves, after[1].waves),
+        (_cost(*before), _cost(*after)),
+        _added(step) / usual,
+        _lever(after, halved.get(after[0])),
+    )
+
+
+def _added(step: tuple[Found, Found]) -> float:
+    before, after = step
+    return _cost(*after) - _cost(*before)
 
 
 def _cost(variant: Variant, numbers: Numbers) -> float:
-    """Inverse throughput a row: the host may choose other rows for more columns."""
+    """Inverse throughput a row."""
     return numbers.inverse_throughput / variant.rows
 
 
