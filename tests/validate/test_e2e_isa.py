@@ -80,9 +80,7 @@ def test_a_comment_compiles_to_the_same(lab: Lab, stack: Stack) -> None:
     assert found.facts["same"] > 2000
 
 
-@pytest.mark.parametrize(
-    ("version", "code"), [("b10566", 1), ("b10809", 0), ("b11063", 0), ("b11549", 0)]
-)
+@pytest.mark.parametrize(("version", "code"), [("b10566", 1), ("b10809", 0), ("b11549", 0)])
 def test_the_drop_check_of_the_iq3_s_patch(
     lab: Lab, tmp_path: Path, version: str, code: int
 ) -> None:

@@ -56,7 +56,7 @@ def main() -> None:
             for (_, pad), variant in padded.items()
             if (numbers := session.find(each, variant))
         ]
-    print(json.dumps(rows, indent=0))
+    print("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]")
 
 
 def is_large(variant: Variant) -> bool:
