@@ -46,7 +46,8 @@ def format_changes(steps: Sequence[StepChanges]) -> str:
 def format_isa_markdown(changes: Sequence[Mapping[str, Any]]) -> str:
     """Changed pipelines as Markdown tables, one a compiler; empty when there are none.
 
-    `changes` are what `document_change` makes: a run's, or the facts "changes" of the check "isa".
+    `changes` are what `document_change` makes: a run's, or the facts "changes" of the checks "isa"
+    and "hip".
     """
     parts = []
     for compiler in dict.fromkeys(str(change["compiler"]) for change in changes):
