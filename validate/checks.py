@@ -16,6 +16,8 @@ from validate import archs, instructions, results, teeth
 from validate.artifacts import StepBinaries
 from validate.build import StepBuild
 from validate.corpus import Corpus
+from validate.hip.check import CHECK as HIP
+from validate.hip.check import check_hip
 from validate.isa.check import CHECK as ISA
 from validate.isa.check import StepPair, check_isa
 from validate.ledger.check import CHECK as LEDGERS
@@ -123,8 +125,9 @@ def _plan_numerics(validation: Validation, pair: Pair, arms: Arms) -> list[tuple
 def _plan_isa(validation: Validation, pair: Pair, claim: Claim) -> list[tuple[str, Check]]:
     if validation.ledgers is None:
         return []
+    lab, git = validation.room.lab, validation.source.git
     step = StepPair(pair.step.name, pair.parent.name, *_trees(pair), claim.isa)
-    return [(ISA, lambda: check_isa(validation.room.lab, validation.source.git, step))]
+    return [(ISA, lambda: check_isa(lab, git, step)), (HIP, lambda: check_hip(lab, git, step))]
 
 
 def _trees(pair: Pair) -> tuple[str, str]:

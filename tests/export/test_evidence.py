@@ -116,6 +116,31 @@ def test_speed_backend_ops_and_own_checks_have_tables() -> None:
     assert len(SECTIONS) >= 5
 
 
+def test_pipelines_and_kernels_have_a_table_for_each_compiler() -> None:
+    before, after = {"vgprs": 96, "waves": 10}, {"vgprs": 120, "spilled_vgprs": 7, "waves": 8}
+    change = {"pipeline": "p wg 64", "verdict": "SPILLS", "reason": "7 more", "banks": ""}
+    change |= {"before": before, "after": after}
+    pipelines = {"changes": [change | {"compiler": "Mesa 25"}, change | {"compiler": "Mesa 26"}]}
+    kernels = {"changes": [change | {"compiler": "clang 17", "pipeline": "norm.cu f"}]}
+    found = text(
+        exported(
+            CheckResult("isa", Verdict.FAIL, "7 more", pipelines),
+            CheckResult("hip", Verdict.FAIL, "7 more", kernels),
+        )
+    ).split("## Compiler statistics\n")[1]
+    for name in ("Mesa 25", "Mesa 26", "clang 17"):
+        assert f"{name} (compiled, nothing executed)" in found
+    assert found.count("| p wg 64 | SPILLS | 96 -> 120 | 0 -> 7 |") == 2
+    assert "| norm.cu f | SPILLS | 96 -> 120 | 0 -> 7 | 0 | 0 | 10 -> 8 |" in found
+    absent = exported(
+        CheckResult("isa", Verdict.INFORMATION, "not run: no toolchain roots here"),
+        CheckResult("hip", Verdict.IDENTICAL, "the same"),
+    )
+    lacking = text(absent).split("## Not measured\n")[1]
+    assert "compiler statistics of one.patch: not run: no toolchain roots here" in lacking
+    assert "the same" not in lacking
+
+
 def test_a_waiver_appears_with_its_reason() -> None:
     waived = Finding("op-cases", Outcome.WAIVED, "one.patch", "no case", "C:49", "no device here")
     found = text(exported(waived=(waived,)))

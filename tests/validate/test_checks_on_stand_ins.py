@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,13 @@ from stand_ins import change_core
 from tiny_project import Change, make_builder, make_stack
 
 from series.model import Claim, Series
+from tests.validate.hip_stand_ins import TREE
 from upstream.errors import ExitCode, InvalidMeasurement
 from upstream.lab import Lab
 from upstream.version import Version
 from validate.build import StepBuild, build_stack
 from validate.checks import Validation, validate_stack
+from validate.ledger.check import LedgerBook, StepTrees
 from validate.room import Model, Room
 from validate.source_tree import open_check_tree
 from validate.verdict import CheckResult, StepVerdict, Verdict, exit_code
@@ -188,6 +191,32 @@ def test_output_that_is_always_cut_is_invalid(built: tuple[Lab, list[StepBuild]]
     found = find(step, "archs")
     assert found.verdict is Verdict.INVALID
     assert "lost the end of its output" in found.detail
+
+
+class NoLedgers(LedgerBook):
+    """A stand-in: real ledgers take llama.cpp's sources."""
+
+    def __init__(self) -> None: ...
+
+    def check(self, trees: StepTrees) -> CheckResult:
+        return CheckResult("ledgers", Verdict.IDENTICAL)
+
+
+def test_the_compilers_are_asked_about_every_step_and_may_be_missing(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("validate.hip.compiler._candidates", lambda: iter(()))
+    kernel = {"ggml/src/ggml-cuda/norm.cu": "// changed\n"}
+    changes = [Change("text", {"README.md": "another text\n"}), Change("kernel", kernel)]
+    stack = make_stack(lab, changes, {**stand_ins.BASE, **TREE})
+    builds = build_stack(make_builder(lab, stand_ins.TARGETS), stack)
+    validation = replace(open_validation(lab, {}, lab.root), ledgers=NoLedgers())
+    text, kernel_step = validate_stack(validation, builds)
+    for step, verdict in ((text, Verdict.IDENTICAL), (kernel_step, Verdict.INFORMATION)):
+        assert [find(step, name).verdict for name in ("isa", "hip")] == [verdict, verdict]
+    for name in ("isa", "hip"):
+        assert find(kernel_step, name).detail.startswith("not run: no ")
+    assert kernel_step.verdict is Verdict.IDENTICAL
 
 
 def test_a_stack_without_steps_is_no_pass(built: tuple[Lab, list[StepBuild]]) -> None:

@@ -20,9 +20,11 @@ from real_stack import provide_stack
 from series.model import Stack
 from upstream.git import Git, Stage
 from upstream.lab import Lab, open_lab
+from upstream.provider import open_upstream
 from validate.isa.check import StepPair, check_isa
 from validate.isa.compilers import missing_roots
-from validate.shader_root import SUITES, make_root
+from validate.shader_root import SUITES, find_root, make_root
+from validate.source_tree import SourceTree
 from validate.verdict import CheckResult, Verdict
 
 pytestmark = pytest.mark.e2e
@@ -76,6 +78,24 @@ def test_a_comment_compiles_to_the_same(lab: Lab, stack: Stack) -> None:
     found = check_edit(lab, stack, NARROW, f"// narrower\n{NARROW}")
     assert found.verdict is Verdict.IDENTICAL
     assert found.facts["same"] > 2000
+
+
+@pytest.mark.parametrize(("version", "code"), [("b10566", 1), ("b10809", 0), ("b11549", 0)])
+def test_the_drop_check_of_the_iq3_s_patch(
+    lab: Lab, tmp_path: Path, version: str, code: int
+) -> None:
+    upstream, git = open_upstream(lab, "auto", None), Git(lab.repository)
+    commit = upstream.provide(upstream.resolve(version))
+    SourceTree(git, tmp_path / "tree", tmp_path / "index").move(git.tree_of(commit))
+    script = ROOT / "series/checks/vulkan_iq3_s_spill.py"
+    words = ("--source", tmp_path / "tree", "--root", find_root(lab), "--work", tmp_path / "work")
+    command = [sys.executable, script, *map(str, words)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    assert done.returncode == code, done.stdout
+    rows = json.loads(done.stdout)["rows"]
+    assert len(rows) == 32  # f32 and f16 activations, 2 and 4 rows, 1 to 8 columns
+    most = max(row["spilled_vgprs"] for row in rows)
+    assert most > 400 if code else most == 0
 
 
 def test_the_series_passes_and_a_second_run_is_quick(stack: Stack) -> None:

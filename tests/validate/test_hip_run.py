@@ -18,7 +18,7 @@ from upstream.errors import EnvironmentFault, ExitCode, InvalidMeasurement, Usag
 from upstream.git import Git
 from upstream.lab import Lab
 from upstream.version import Version
-from validate.hip.check import check_hip
+from validate.hip.check import SAME, check_hip, summarize_hip
 from validate.hip.compile import HipBench
 from validate.hip.compiler import find_hip_compiler, hip_compiler_at_hand, open_hip_compiler
 from validate.hip.run import NOTHING, HipRun, measure_hip
@@ -32,6 +32,7 @@ from validate.shader_root import COMPLETE, HIP_SUITE, SCRIPT, root_folder
 from validate.verdict import Verdict
 
 NORM = str(TREE[CUDA + "norm.cu"])
+CLANG_SAYS = "stand-in clang version 17.0.6 (1), HIP 5.7.1"
 SPILL = Change("spill.patch", {CUDA + "norm.cu": NORM.replace("_Z4normf 0", "_Z4normf 7")})
 
 
@@ -156,11 +157,19 @@ def test_as_a_check(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
         check_hip(lab, git, StepPair("step", "parent", step, parent))
         for parent, step in pairwise(trees)
     )
-    assert (first.verdict, first.detail) == (
-        Verdict.INFORMATION,
-        "no ggml-cuda file changed, nothing to compile",
-    )
+    assert (first.verdict, first.detail) == (Verdict.IDENTICAL, SAME)
     assert (second.verdict, second.detail.split(":")[0]) == (Verdict.INFORMATION, "not run")
+
+
+def test_the_check_names_the_compiler(lab: Lab, shop: Workshop, place: Place) -> None:
+    comment = Change("c.patch", {CUDA + "norm.cu": f"// calm\n{NORM}"})
+    kept = summarize_hip(measure(lab, shop, place, comment))
+    assert kept.verdict is Verdict.PASS
+    assert kept.detail == f"{CLANG_SAYS}: 2 kernels keep their numbers (norm.cu)"
+    refused = summarize_hip(measure(lab, shop, place, SPILL))
+    assert refused.verdict is Verdict.FAIL
+    assert refused.detail.startswith("norm.cu _Z4normf on clang 17.0.6 gfx1151: 7 more registers")
+    assert refused.facts["compilers"] == [CLANG_SAYS]
 
 
 # -- what the machine may lack ----------------------------------------------------------------

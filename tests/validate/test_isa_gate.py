@@ -16,7 +16,7 @@ from upstream.errors import ExitCode
 from validate.hip.gate import judge_kernel
 from validate.hip.kernels import Kernel, KernelPair
 from validate.hip.run import HipRun, HipStep
-from validate.isa.banks import conflict, stride_of
+from validate.isa.banks import PAD, conflict, stride_of
 from validate.isa.check import summarize
 from validate.isa.judge import Change, StepChanges, Word, add_changes, exit_code, judge
 from validate.isa.page import render_page
@@ -68,7 +68,8 @@ def test_scopes() -> None:
     variants[1] = replace(variants[1], shader=variants[1].shader.replace("_no_shmem", ""))
     assert choose(Scope.CHANGED, variants) == []
     assert choose(Scope.USUAL, variants) == variants[:1]
-    assert choose(Scope.MAT_VEC, variants) == [*sweep_rows(variants), *variants[:2]]
+    halves = variants[0].with_rows(2)
+    assert choose(Scope.MAT_VEC, variants) == [*sweep_rows(variants), halves, *variants[:2]]
     assert [each.spec[1] for each in sweep_rows(variants)] == [2, 4]
 
 
@@ -148,6 +149,14 @@ def test_defaults_of_a_module() -> None:
 def test_bank_conflicts(pad: int, stride: int, factors: tuple[int | None, ...]) -> None:
     assert stride_of(tile("matmul_f16_cm1", (*TILE, pad, 0))) == stride
     assert tuple(conflict(stride, width) for width in ("b32", "b64", "b128")) == factors
+
+
+@pytest.mark.parametrize("depth", [16, 32, 64])
+@pytest.mark.parametrize("width", ["b32", "b64", "b128"])
+def test_the_default_pad_is_the_best_that_rule_08986_allows(depth: int, width: str) -> None:
+    """Rows of f16 that are 16-byte aligned, whatever the load: another width is no other pad."""
+    factors = {pad: conflict(depth // 2 + pad, width) or 99 for pad in range(0, 20, 4)}
+    assert factors[PAD] == min(factors.values())
 
 
 def test_strides_of_other_tiles() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -86,17 +87,23 @@ def test_a_root_for_somebody_who_is_not_root(
         open_root(tmp_path, tmp_path)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="without root the script asks for root first")
-def test_no_debootstrap(tmp_path: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("user", "said"), [(0, "debootstrap is missing"), (1000, "must run as root")]
+)
+def test_a_machine_on_which_no_root_can_be_made(
+    tmp_path: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch, user: int, said: str
+) -> None:
+    """PATH holds what the script takes before it gives up, and an `id` that names the user."""
     binaries = tmp_path / "bin"
     binaries.mkdir()
-    for name in ("bash", "awk", "realpath", "id", "dirname", "cat", "env", "ls", "sed"):
-        found = subprocess.run(["which", name], capture_output=True, text=True, check=True)
-        (binaries / name).symlink_to(found.stdout.strip())
+    for name in ("bash", "sh", "awk", "realpath", "dirname", "cat", "env", "ls", "sed"):
+        (binaries / name).symlink_to(str(shutil.which(name)))
+    write_program(binaries / "id", f"echo {user}")
     monkeypatch.setenv("PATH", str(binaries))
-    with pytest.raises(CommandError, match="debootstrap is missing") as raised:
+    with pytest.raises(CommandError, match=said) as raised:
         find_compilers(lab, tmp_path, [])
     assert raised.value.exit_code is ExitCode.ENVIRONMENT
+    assert "debootstrap" in raised.value.remedy
 
 
 def test_nothing_is_made_for_a_check(lab: Lab, tmp_path: Path) -> None:

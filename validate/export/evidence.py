@@ -14,6 +14,7 @@ from validate import backend_ops, divergence, results, teeth
 from validate.cells import Speed
 from validate.export.model import Exported, Trial
 from validate.export.template import disclose
+from validate.hip.check import CHECK as HIP
 from validate.isa.check import CHECK as ISA
 from validate.isa.tables import format_isa_markdown
 from validate.policy import Outcome
@@ -177,10 +178,10 @@ def show_own_checks(exported: Exported, trial: Trial) -> Section:
 
 
 def show_isa(exported: Exported, trial: Trial) -> Section:
-    """What the compilers say of every pipeline that a patch changes."""
+    """What the compilers say of every pipeline and kernel that a patch changes."""
     tables, missing = [], []
     for step, check in _list_checks(exported, trial):
-        if check.check != ISA or check.verdict is Verdict.IDENTICAL:
+        if check.check not in (ISA, HIP) or check.verdict is Verdict.IDENTICAL:
             continue
         if changes := check.facts.get("changes"):
             tables.append(f"{step.patch}:\n\n{format_isa_markdown(changes)}")

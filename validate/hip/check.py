@@ -16,22 +16,21 @@ from validate.verdict import CheckResult, Verdict
 
 CHECK = "hip"
 NOT_RUN = f"not run: no ROCm and no root (nox -s toolchain -- --suite {HIP_SUITE}, as root)"
-NOTHING = "no ggml-cuda file changed, nothing to compile"
+SAME = "no file of ggml-cuda, nor what one includes, differs from the parent's"
 
 
 def check_hip(lab: Lab, git: Git, pair: StepPair, jobs: int = 2) -> CheckResult:
-    """Compile what a step changes in ggml-cuda and judge it; "not run" without a compiler.
-
-    Nothing is installed or made for it.
+    """Compile what a step changes in ggml-cuda and judge it; only shown, as "not run", without a
+    compiler. Nothing is installed or made for it.
     """
     with open_workshop(lab, git) as shop:
         parent = HipSide(pair.parent, read_hip_tree(shop, pair.parent_tree))
         step = HipSide(pair.step, read_hip_tree(shop, pair.step_tree), pair.allowance)
         if not differing_files(parent, step):
-            return CheckResult(CHECK, Verdict.INFORMATION, NOTHING)
+            return CheckResult(CHECK, Verdict.IDENTICAL, SAME, cached=True)
         compiler = hip_compiler_at_hand(lab, shop.folder)
         if compiler is None:
-            return CheckResult(CHECK, Verdict.INFORMATION, NOT_RUN)
+            return CheckResult(CHECK, Verdict.INFORMATION, NOT_RUN, cached=True)
         return summarize_hip(compare_sides(shop, [(parent, step)], lambda: compiler, jobs))
 
 
@@ -45,5 +44,5 @@ def summarize_hip(run: HipRun) -> CheckResult:
         return replace(found, check=CHECK, facts=facts)
     if not step.changes.same:
         return CheckResult(CHECK, Verdict.INFORMATION, "the changed files have no kernel", facts)
-    detail = f"{step.changes.same} kernels keep their numbers ({list_few(step.files)})"
-    return CheckResult(CHECK, Verdict.PASS, detail, facts)
+    kept = f"{step.changes.same} kernels keep their numbers ({list_few(step.files)})"
+    return CheckResult(CHECK, Verdict.PASS, f"{run.compiler.version}: {kept}", facts)

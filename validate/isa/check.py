@@ -54,12 +54,13 @@ def summarize(changes: StepChanges, compilers: list[str]) -> CheckResult:
     facts: dict[str, Any] = {"compilers": compilers, "same": changes.same}
     facts |= {"new": changes.new, "gone": changes.gone}
     facts["changes"] = [document_change(change) for change in changes.changes]
+    said = " and ".join(compilers)
     if not changes.changes:
-        detail = f"{changes.same} pipelines compile to the same"
+        detail = f"{said}: {changes.same} pipelines compile to the same"
         return CheckResult(CHECK, Verdict.IDENTICAL, detail, facts)
     bad = [each for each in changes.changes if each.word in (*REFUSED, Word.INVALID)]
     if not bad:
-        detail = f"{len(changes.changes)} changed, none spills more or is over the margin"
+        detail = f"{said}: {len(changes.changes)} changed, none spills more or is over the margin"
         return CheckResult(CHECK, Verdict.PASS, detail, facts)
     worst = next(each for each in bad if each.word is changes.word)
     verdict = Verdict.INVALID if changes.word is Word.INVALID else Verdict.FAIL

@@ -11,7 +11,7 @@ from validate.html_report import TEMPLATES, make_environment, write_page
 from validate.isa.judge import Word, count_spills
 from validate.isa.run import IsaRun, Scan
 from validate.isa.statistics import Numbers
-from validate.isa.tables import describe_banks, document_change
+from validate.isa.tables import describe_banks, document_change, list_cliffs
 from validate.isa.variants import Variant
 
 COLUMNS = range(1, 9)
@@ -60,6 +60,7 @@ def render_page(run: IsaRun) -> str:
         maps=[draw_map(scan) for scan in sorted(run.scans, key=lambda each: each.compiler)],
         columns=COLUMNS,
         tones=TONES,
+        cliffs=list_cliffs(run.scans),
         banks=list_banks(run.scans),
     )
 
@@ -95,7 +96,7 @@ def _draw(found: tuple[Variant, Numbers] | None) -> Cell:
         return Cell(None, 0.0, "not compiled")
     variant, numbers = found
     spilled = count_spills(numbers)
-    vgprs = numbers.vgprs
     cost = numbers.inverse_throughput
     depth = min(1.0, log1p(spilled) / log1p(DEEPEST))
-    return Cell(spilled, depth, f"{variant.label}: {vgprs} VGPRs, inverse throughput {cost}")
+    said = f"{numbers.vgprs} VGPRs, {numbers.waves} waves, inverse throughput {cost}"
+    return Cell(spilled, depth, f"{variant.label}: {said}")

@@ -18,7 +18,14 @@ from validate.isa.judge import BASE, TIP, Change, StepChanges, add_changes, judg
 from validate.isa.recording import Bench, Recorded, read_tree
 from validate.isa.spirv import Shader, compile_shaders
 from validate.isa.statistics import Numbers, Request, ask_compilers, code_key, known_numbers
-from validate.isa.variants import FAMILY_NAMES, Pair, Variant, pair_variants, sweep_rows
+from validate.isa.variants import (
+    FAMILY_NAMES,
+    Pair,
+    Variant,
+    halve_rows,
+    pair_variants,
+    sweep_rows,
+)
 
 LOGGER = logging.getLogger("lab")
 
@@ -47,7 +54,8 @@ class Tree:
 class Scan:
     """All numbers of one tree under one compiler; a variant that was not compiled is missing.
 
-    `swept`: the float mat-vecs with 2 and 4 rows, whatever the host chooses.
+    `swept`: the float mat-vecs with 2 and 4 rows, whatever the host chooses. `halved`: the numbers
+    with half the rows, by the host's variant.
     """
 
     tree: str
@@ -55,6 +63,7 @@ class Scan:
     numbers: Mapping[Variant, Numbers]
     swept: Mapping[Variant, Numbers]
     recorded: int
+    halved: Mapping[Variant, Numbers] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -207,19 +216,23 @@ def choose(scope: Scope, variants: Sequence[Variant]) -> list[Variant]:
     if scope is Scope.USUAL:
         return [each for each in variants if each.small and each.input == "f32"]
     wanted = ("mat-vec", "mat-vec id") if scope is Scope.MAT_VEC else tuple(FAMILY_NAMES)
-    return [*sweep_rows(variants), *(each for each in variants if each.family in wanted)]
+    chosen = [each for each in variants if each.family in wanted]
+    return [*sweep_rows(variants), *halve_rows(variants).values(), *chosen]
 
 
 def _scan(session: Session, compiler: Compiler, tree: Tree) -> Scan:
     """The numbers at hand, those of earlier runs among them."""
     variants, swept = tree.recorded.variants, sweep_rows(tree.recorded.variants)
-    session.recall([*variants, *swept])
+    halves = halve_rows(variants)
+    session.recall([*variants, *swept, *halves.values()])
+    halved = _collect(session, compiler, halves.values())
     return Scan(
         tree.name,
         compiler.name,
         _collect(session, compiler, variants),
         _collect(session, compiler, swept),
         len(variants),
+        {each: halved[half] for each, half in halves.items() if half in halved},
     )
 
 

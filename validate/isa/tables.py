@@ -7,7 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from validate.isa.banks import WIDTHS, conflict, stride_of
-from validate.isa.judge import Change, StepChanges, Word, count_spills
+from validate.isa.cliffs import Cliff, count_halvings, find_cliffs, list_waves
+from validate.isa.judge import TIP, Change, StepChanges, Word, count_spills
 from validate.isa.run import IsaRun, Scan, Scope
 from validate.isa.statistics import Numbers
 from validate.isa.variants import Subject, Variant
@@ -22,12 +23,17 @@ MARKDOWN_HEAD = (
     *("pipeline", "verdict", "VGPRs", "spilled VGPRs", "scratch", "LDS", "waves"),
     *("inverse throughput", "note"),
 )
+CLIFF_HEAD = (
+    *("compiler", "occupancy cliff at the tip", "columns", "waves", "cost of a row"),
+    *("added column / median", "with half the rows"),
+)
 HEAD = ("pipeline", "verdict", "VGPRs", "spilled", "LDS", "waves", "instructions", "inv. thr.", "")
 
 
 def format_run(run: IsaRun) -> str:
     """Steps, their worst pipelines, totals, and what is not in them."""
     parts = [_format_head(run), format_changes(run.steps), align(_total_rows(run))]
+    parts += [align(rows)] if len(rows := list_cliffs(run.scans)) > 1 else []
     return "\n\n".join((*parts, _format_rest(run)))
 
 
@@ -40,7 +46,8 @@ def format_changes(steps: Sequence[StepChanges]) -> str:
 def format_isa_markdown(changes: Sequence[Mapping[str, Any]]) -> str:
     """Changed pipelines as Markdown tables, one a compiler; empty when there are none.
 
-    `changes` are what `document_change` makes: a run's, or the facts "changes" of the check "isa".
+    `changes` are what `document_change` makes: a run's, or the facts "changes" of the checks "isa"
+    and "hip".
     """
     parts = []
     for compiler in dict.fromkeys(str(change["compiler"]) for change in changes):
@@ -95,6 +102,9 @@ def document_scan(scan: Scan) -> dict[str, object]:
             for variant, numbers in {**scan.numbers, **scan.swept}.items()
             if count_spills(numbers)
         },
+        "waves by columns": list_waves(scan.numbers),
+        "columns that halve the waves": count_halvings(scan.numbers),
+        "cliffs": [_document_cliff(each) for each in find_cliffs(scan.numbers, scan.halved)],
     }
 
 
@@ -106,6 +116,36 @@ def describe_banks(variant: Subject) -> str:
     factors = {width: conflict(stride, width) for width in WIDTHS}
     words = [f"{width} {factor or 'unaligned'}" for width, factor in factors.items()]
     return f"stride {stride}: {', '.join(words)}"
+
+
+def list_cliffs(scans: Iterable[Scan]) -> Rows:
+    """The occupancy cliffs of the tip, a row each below a head."""
+    rows: Rows = [CLIFF_HEAD]
+    for scan in scans:
+        if scan.tree == TIP:
+            found = find_cliffs(scan.numbers, scan.halved)
+            rows += [(scan.compiler, *_cliff_cells(each)) for each in found]
+    return rows
+
+
+def _cliff_cells(cliff: Cliff) -> tuple[str, ...]:
+    costs = [f"{cost:.0f}" for cost in cliff.costs]
+    lever = "-" if cliff.halved is None else f"{cliff.halved:.2f}"
+    shown = (_say(cliff.waves), _say(costs), f"{cliff.steepness:.1f}", lever)
+    return (cliff.label, cliff.columns, *shown)
+
+
+def _document_cliff(cliff: Cliff) -> dict[str, object]:
+    columns = cliff.before.columns, cliff.after.columns
+    return {
+        "pipeline": cliff.label,
+        "columns": columns,
+        "rows": (cliff.before.rows, cliff.after.rows),
+        "waves": cliff.waves,
+        "cost of a row": cliff.costs,
+        "steepness": cliff.steepness,
+        "cost with half the rows": cliff.halved,
+    }
 
 
 def _format_head(run: IsaRun) -> str:

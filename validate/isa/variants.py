@@ -66,6 +66,11 @@ class Variant:
         return self.spec[ROLE_COLUMNS] if known else 0
 
     @property
+    def rows(self) -> int:
+        """The rows of a mat-vec that one workgroup computes, 0 for other families."""
+        return self.spec[ROLE_ROWS] if self.columns else 0
+
+    @property
     def small(self) -> bool:
         """Whether it is the mat-vec of one subgroup that reduces without shared memory."""
         return bool(self.columns) and self.shader.endswith("_subgroup_no_shmem")
@@ -168,6 +173,12 @@ def sweep_rows(variants: Iterable[Variant]) -> list[Variant]:
     chosen = [each for each in variants if each.small and each.input == "f32"]
     swept = [each.with_rows(rows) for each in chosen for rows in ROWS_SWEPT]
     return list(dict.fromkeys(swept))
+
+
+def halve_rows(variants: Iterable[Variant]) -> dict[Variant, Variant]:
+    """The same mat-vecs as in `sweep_rows`, each with its half of the rows, where it has one."""
+    chosen = [each for each in variants if each.small and each.input == "f32"]
+    return {each: each.with_rows(each.rows // 2) for each in chosen if each.rows > 1}
 
 
 def _group(
