@@ -17,6 +17,7 @@ from upstream.errors import InvalidMeasurement
 from upstream.process import Completed
 from validate.artifacts import StepBinaries
 from validate.float_model import cache_type, open_float_room
+from validate.guards import NO_DEVICE
 from validate.room import ENDED_BY_ITSELF, Room, last_line, require_target
 from validate.verdict import CheckResult, Verdict
 
@@ -133,7 +134,8 @@ def _arguments(room: Room) -> tuple[str, ...]:
     steady = ("-t", str(room.threads), "-tb", str(room.threads), "-fa", "off")
     kind = cache_type(room.model)
     sizes = ("-c", "512", "-b", "512", "-ub", "512", "-ctk", kind, "-ctv", kind)
-    where = ("-ngl", "0", "--device", "none", "-fit", "off")
+    device = room.launch.device
+    where = ("-ngl", "0" if device == NO_DEVICE else "999", "--device", device, "-fit", "off")
     return ("-m", room.model.name, "-p", PROMPT, *steady, *sizes, *where)
 
 
@@ -143,4 +145,5 @@ def _inputs(room: Room, binaries: StepBinaries) -> dict[str, Any]:
         "binaries": binaries.fingerprint(TARGET),
         "model": room.model.sha256,
         "arguments": _arguments(room),
+        **room.launch.inputs,
     }
