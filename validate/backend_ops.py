@@ -78,7 +78,7 @@ def check_backend_ops(
     if step.fingerprint(TARGET) == parent.fingerprint(TARGET):
         return CheckResult(CHECK, Verdict.IDENTICAL, cached=True)
     known, supported = (list_supported(room, each, device) for each in (parent, step))
-    lost = _compare_supported(known, supported, device)
+    lost = compare_supported(known, supported, device)
     if lost is not None:
         return lost
     new = _list_new_cases(known, supported) if has_same_libraries(step, parent) else ()
@@ -165,6 +165,7 @@ def run_ops(
     """The three runs of one step and whether all were found in the cache."""
     arguments = ("test", "-b", device, *(("-o", ",".join(ops)) if ops else ()))
     inputs = {"check": CHECK, "binaries": binaries.fingerprint(TARGET), "arguments": arguments}
+    inputs |= room.launch.inputs
 
     def produce() -> dict[str, Any]:
         done = room.run(binaries, TARGET, *arguments)
@@ -179,6 +180,7 @@ def list_supported(room: Room, binaries: StepBinaries, device: str) -> dict[str,
     """Every case that the program knows, whatever the patch touches: it takes no second."""
     arguments = ("support", "-b", device, "--output", "csv")
     inputs = {"check": CHECK, "binaries": binaries.fingerprint(TARGET), "arguments": arguments}
+    inputs |= room.launch.inputs
 
     def produce() -> dict[str, Any]:
         done = room.run(binaries, TARGET, *arguments)
@@ -227,7 +229,7 @@ def _describe_rest(alone: int, touched: Touched) -> str:
     return ran + (f"; all ops, for {shorten(touched.unknown)}" if touched.unknown else "")
 
 
-def _compare_supported(
+def compare_supported(
     before: Mapping[str, bool], after: Mapping[str, bool], device: str
 ) -> CheckResult | None:
     """The verdict on cases that the parent supports and the step does not, None without any."""

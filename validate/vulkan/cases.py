@@ -7,6 +7,7 @@ those of the types that the patch names first, until the limit is reached.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -130,10 +131,10 @@ def estimate_work(case: str) -> float:
     sizes = [_number(fields.get(name, "")) for name in ("m", "n", "k")]
     if all(sizes):
         batch = _product(fields.get("bs", "[1]")) * _product(fields.get("nr", "[1]"))
-        return sizes[0] * sizes[1] * sizes[2] * batch
+        return math.prod(sizes) * batch
     attention = [_number(fields.get(name, "")) for name in ("hsk", "nh", "kv", "nb")]
     if all(attention):
-        return _product(str(attention)) * _product(fields.get("nr23", "[1]"))
+        return math.prod(attention) * _product(fields.get("nr23", "[1]"))
     return _product(fields.get("ne", fields.get("ne_a", "[0]")))
 
 
@@ -191,7 +192,4 @@ def _number(text: str) -> float:
 
 
 def _product(text: str) -> float:
-    found = 1.0
-    for number in re.findall(r"\d+", text):
-        found *= float(number)
-    return found
+    return math.prod(float(number) for number in re.findall(r"\d+", text))

@@ -8,7 +8,7 @@ parent. Each run counts its cases; none is INVALID, not a pass.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from upstream.errors import InvalidMeasurement
@@ -17,6 +17,7 @@ from validate.backend_ops import (
     RUNS,
     TARGET,
     OpsRun,
+    compare_supported,
     count_failed,
     list_supported,
     parse_ops,
@@ -58,13 +59,11 @@ def check_ops(
     if step.fingerprint(TARGET) == parent.fingerprint(TARGET):
         return CheckResult(CHECK, Verdict.IDENTICAL, cached=True)
     after, before = Arm(room, step), Arm(room, parent)
-    known = [list_supported(room, each, after.device) for each in (parent, step)]
-    lost = sorted(name for name, good in known[0].items() if good and not known[1].get(name, True))
-    if lost:
-        detail = f"{after.device}: {len(lost)} cases became unsupported: {shorten(lost)}"
-        return CheckResult(CHECK, Verdict.FAIL, detail, {"unsupported": lost})
-    added = known[1].keys() - known[0].keys()
-    choice = choose_cases(known[1], interest, added=added, limit=limit)
+    old, known = (list_supported(room, each, after.device) for each in (parent, step))
+    if (lost := compare_supported(old, known, after.device)) is not None:
+        return replace(lost, check=CHECK)
+    added = known.keys() - old.keys()
+    choice = choose_cases(known, interest, added=added, limit=limit)
     if not choice.cases:
         raise InvalidMeasurement(f"no case to run on {after.device}: {choice.describe()}")
     return run_choice(after, before, choice)

@@ -1,0 +1,103 @@
+"""A kit out of a toolchain root, and the feature tests of its glslc. The root is a stand-in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tiny_project import Change, make_stack
+
+from series.model import Stack
+from upstream import process
+from upstream.errors import EnvironmentFault
+from upstream.git import Git
+from upstream.lab import Lab
+from validate.shader_root import COMPLETE
+from validate.vulkan.features import TESTS, require_features
+from validate.vulkan.kit import Kit, open_kit
+
+LIBRARIES = "usr/lib/x86_64-linux-gnu"
+# A stand-in for glslc and for the dynamic linker that starts it: `ld --library-path DIR PROGRAM`.
+LINKER = '#!/bin/sh\nshift 2\nexec "$@"\n'
+GLSLC = """#!/bin/sh
+for word in "$@"; do file=$word; done
+case $file in
+*coopmat.comp) echo "error: extension not supported: GL_KHR_cooperative_matrix" >&2; exit 1 ;;
+*odd.comp) echo "error: libc.so.6: version not found" >&2; exit 1 ;;
+esac
+"""
+FILES = {
+    f"{LIBRARIES}/libvulkan.so.1": "",
+    "usr/lib64/ld-linux-x86-64.so.2": LINKER,
+    "usr/bin/glslc": GLSLC,
+    "usr/include/vulkan/vulkan.hpp": "// vulkan",
+    "usr/include/vk_video/codec.h": "",
+    "usr/include/spirv/unified1/spirv.hpp": "",
+    "usr/include/stdio.h": "// of the other C library",
+    "usr/share/cmake/SPIRV-Headers/SPIRV-HeadersConfig.cmake": "",
+    "usr/share/vulkan/icd.d/lvp_icd.json": "{}",
+    COMPLETE: "suite trixie\nglslc 2025.2-1\n",
+}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "root"
+    for name, text in FILES.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+    return folder
+
+
+def test_a_kit_has_the_headers_but_not_those_of_the_c_library(lab: Lab, root: Path) -> None:
+    kit = open_kit(lab, root)
+    include = kit.glslc.parent / "include"
+    assert {path.name for path in include.iterdir()} == {"vulkan", "vk_video", "spirv"}
+    assert f"Vulkan_INCLUDE_DIR={include}" in kit.options
+    assert "GGML_VULKAN=ON" in kit.options
+    assert kit.start[1:] == ("--library-path", str(root / LIBRARIES))
+    assert (kit.software, kit.layers) == (root / "usr/share/vulkan/icd.d/lvp_icd.json", None)
+    process.run((kit.glslc, "a.comp"))
+    assert open_kit(lab, root) == kit
+
+
+@pytest.mark.parametrize(
+    ("missing", "words"),
+    [
+        (COMPLETE, "no finished toolchain root"),
+        (f"{LIBRARIES}/libvulkan.so.1", "has no usr/lib"),
+        ("usr/include/spirv/unified1/spirv.hpp", "has no usr/include/spirv"),
+    ],
+)
+def test_a_half_made_root_is_a_fault_of_the_machine(
+    lab: Lab, root: Path, missing: str, words: str
+) -> None:
+    (root / missing).unlink()
+    while not any((parent := (root / missing).parent).iterdir()):
+        missing = str(parent.relative_to(root))
+        parent.rmdir()
+    with pytest.raises(EnvironmentFault, match=words) as found:
+        open_kit(lab, root)
+    assert "nox -s toolchain" in found.value.remedy
+
+
+def with_tests(lab: Lab, *names: str) -> Stack:
+    return make_stack(
+        lab, [Change("0001-x.patch", {f"{TESTS}/{name}.comp": "x" for name in names})]
+    )
+
+
+def try_tests(lab: Lab, kit: Kit, stack: Stack) -> dict[str, bool]:
+    return require_features(lab, Git(lab.repository), kit, stack.steps[0].tree)
+
+
+def test_a_missing_extension_is_an_answer_and_another_failure_is_a_fault(
+    lab: Lab, root: Path
+) -> None:
+    kit = open_kit(lab, root)
+    stack = with_tests(lab, "coopmat", "integer_dot")
+    assert try_tests(lab, kit, stack) == {"coopmat": False, "integer_dot": True}
+    with pytest.raises(EnvironmentFault, match=r"odd\.comp for another reason.*version not found"):
+        try_tests(lab, kit, with_tests(lab, "odd"))
