@@ -1,0 +1,159 @@
+"""The Vulkan lane on the real series and on planted faults, on lavapipe: real glslc, real driver.
+
+Takes a toolchain root: the lab's, or one made here as root with debootstrap. The first build takes
+about 20 minutes of CPU time, most of it glslc; later ones find their shaders again.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from series.manifest import load_series
+from series.model import Stack, Step
+from series.stack import load_stack
+from upstream import process
+from upstream.git import Git, Person, Stage
+from upstream.lab import Lab, open_lab
+from validate.build import Builder
+from validate.models import provide_model
+from validate.recipe import llama_recipe
+from validate.room import Room
+from validate.shader_root import find_root, make_root
+from validate.toolchain import find_toolchain
+from validate.verdict import CheckResult, Verdict
+from validate.vulkan.device import software_launch, with_layers
+from validate.vulkan.kit import Kit, open_kit
+from validate.vulkan.lane import Lane, open_lane
+from validate.vulkan.layers import parse_messages, require_layer
+from validate.vulkan.plan import plan_vulkan
+
+pytestmark = pytest.mark.e2e
+ROOT = Path(__file__).parent.parent.parent
+PAD, PLANTED = "vulkan-mul-mm-pad.patch", "wrong-soft-max"
+WRITER = Person("Ada", "ada@example.org", "1700000000 +0000")
+SHADER = "ggml/src/ggml-vulkan/vulkan-shaders/soft_max.comp"
+RIGHT, WRONG = b"FLOAT_TYPE rcpdivisor = 1.0/sum;", b"FLOAT_TYPE rcpdivisor = 1.01/sum;"
+LIMIT = 12
+# Breaks two rules of Vulkan: a buffer of no size and no use.
+BAD_PROGRAM = """
+#include <vulkan/vulkan.h>
+int main(void) {
+    VkApplicationInfo app = {VK_STRUCTURE_TYPE_APPLICATION_INFO, 0, 0, 0, 0, 0, VK_API_VERSION_1_2};
+    VkInstanceCreateInfo wanted = {VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, 0, 0, &app};
+    VkInstance instance;
+    if (vkCreateInstance(&wanted, 0, &instance)) return 1;
+    uint32_t one = 1;
+    VkPhysicalDevice gpu;
+    vkEnumeratePhysicalDevices(instance, &one, &gpu);
+    float rank = 1;
+    VkDeviceQueueCreateInfo queue = {VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, 0, 0, 0, 1, &rank};
+    VkDeviceCreateInfo made = {VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, 0, 0, 1, &queue};
+    VkDevice device;
+    if (vkCreateDevice(gpu, &made, 0, &device)) return 2;
+    VkBufferCreateInfo empty = {VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
+    VkBuffer buffer;
+    vkCreateBuffer(device, &empty, 0, &buffer);
+    return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def root() -> Path:
+    lab = open_lab()
+    found = find_root(lab)
+    if found is None and (os.geteuid() != 0 or shutil.which("debootstrap") is None):
+        pytest.skip("no toolchain root, and making one takes root and debootstrap")
+    return found or make_root(lab, "trixie")
+
+
+@pytest.fixture(scope="module")
+def kit(root: Path) -> Kit:
+    return open_kit(open_lab(), root)
+
+
+@dataclass(frozen=True)
+class Bench:
+    lane: Lane
+    room: Room
+
+    def check(self, step: str) -> dict[str, CheckResult]:
+        plan = plan_vulkan(self.lane, self.room, "bit-exact", step)
+        return {name: check() for name, check in plan}
+
+
+def plant(git: Git, lab: Lab, parent: Step) -> Step:
+    text = git.read_blob(f"{parent.tree}:{SHADER}")
+    assert text is not None
+    assert text.count(RIGHT) == 1
+    blob = git.write_blob(text.replace(RIGHT, WRONG))
+    tree = git.edit_tree(parent.tree, [Stage("100644", blob, 0, SHADER)], lab.scratch)
+    return Step("planted", PLANTED, git.write_commit(tree, (parent.commit,), WRITER, "x"), tree)
+
+
+def open_stack(lab: Lab) -> Stack:
+    """The real series up to the pad, and a fault on top of it."""
+    series = load_series(ROOT / "series")
+    command = (sys.executable, "-m", "series", "rebase", "--onto", str(series.base))
+    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    git = Git(lab.repository)
+    stack = load_stack(git, series)
+    assert stack is not None
+    last = next(at for at, step in enumerate(stack.steps) if step.patch == PAD)
+    steps = stack.steps[: last + 1]
+    return replace(stack, steps=(*steps, plant(git, lab, steps[-1])))
+
+
+@pytest.fixture(scope="module")
+def bench(kit: Kit) -> Bench:
+    lab = open_lab()
+    stack = open_stack(lab)
+    builder = Builder(
+        lab, Git(lab.repository), llama_recipe(stack.version), find_toolchain(), jobs=2
+    )
+    room = Room(lab, provide_model(lab))
+    return Bench(open_lane(builder, stack, room, kit, limit=LIMIT), room)
+
+
+def test_the_pad_changes_no_bit_in_software(bench: Bench) -> None:
+    found = bench.check(PAD)
+    assert bench.lane.device is not None
+    assert bench.lane.device.software
+    assert {name.partition(" (")[2] for name in found} == {"software)"}
+    assert {each.verdict for each in found.values()} == {Verdict.PASS}, found
+    facts = found["vulkan ops (software)"].facts
+    assert (facts["run"], len(facts["cases"])) == (LIMIT, LIMIT)
+    assert facts["planned"] == facts["run"] + sum(facts["skipped"].values())
+    assert found["vulkan results (software)"].detail == "bit-exact: same bytes"
+
+
+def test_a_wrong_shader_fails(bench: Bench) -> None:
+    found = bench.check(PLANTED)["vulkan ops (software)"]
+    assert found.verdict is Verdict.FAIL, found
+    assert "SOFT_MAX" in found.detail
+
+
+def test_a_step_without_vulkan_files_is_not_built(bench: Bench) -> None:
+    other = next(name for name, found in bench.lane.interests.items() if found.nothing)
+    (found,) = bench.check(other).values()
+    assert found.verdict is Verdict.IDENTICAL
+
+
+def test_the_real_layer_finds_broken_rules(kit: Kit, tmp_path: Path) -> None:
+    source, program, log = tmp_path / "bad.c", tmp_path / "bad", tmp_path / "log"
+    source.write_text(BAD_PROGRAM)
+    entries = dict(entry.split("=", 1) for entry in kit.options)
+    flags = (f"-I{entries['Vulkan_INCLUDE_DIR']}", "-Wl,--allow-shlib-undefined", "-o", program)
+    process.run(("cc", source, *flags, entries["Vulkan_LIBRARY"]))
+    launch = with_layers(software_launch(kit), kit)
+    env = {**os.environ, **launch.variables, "VK_LAYER_LOG_FILENAME": os.fspath(log)}
+    done = process.run((*launch.start, program), env=env)
+    require_layer(done.stderr.decode())
+    assert parse_messages(log.read_text()).keys() >= {"VUID-VkBufferCreateInfo-size-00912"}
