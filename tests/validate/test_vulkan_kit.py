@@ -14,7 +14,7 @@ from upstream.git import Git
 from upstream.lab import Lab
 from validate.shader_root import COMPLETE
 from validate.vulkan.features import TESTS, require_features
-from validate.vulkan.kit import Kit, open_kit
+from validate.vulkan.kit import OLDEST_GLSLC, Kit, open_kit, read_glslc_version
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 # A stand-in for glslc and for the dynamic linker that starts it: `ld --library-path DIR PROGRAM`.
@@ -101,3 +101,10 @@ def test_a_missing_extension_is_an_answer_and_another_failure_is_a_fault(
     assert try_tests(lab, kit, stack) == {"coopmat": False, "integer_dot": True}
     with pytest.raises(EnvironmentFault, match=r"odd\.comp for another reason.*version not found"):
         try_tests(lab, kit, with_tests(lab, "odd"))
+
+
+def test_an_old_glslc_is_told_from_a_new_one() -> None:
+    debian12 = read_glslc_version("shaderc v2023.2 v2023.2\nspirv-tools v2023.1\n")
+    debian13 = read_glslc_version("shaderc 2025.2-1\nspirv-tools 2025.1~rc1-1\n")
+    assert debian12 < OLDEST_GLSLC <= debian13
+    assert read_glslc_version("no version") < OLDEST_GLSLC

@@ -17,6 +17,7 @@ from validate.compile_error import CompileError
 from validate.report_build import Findings
 from validate.room import Room
 from validate.verdict import CheckResult, StepVerdict, Verdict, exit_code
+from validate.vulkan import device
 from validate.vulkan.cases import Interest
 from validate.vulkan.device import Device
 from validate.vulkan.kit import Kit
@@ -69,27 +70,36 @@ def test_a_step_that_touches_nothing_of_vulkan_is_identical_and_not_built(
     assert not (lab.root / "build-vulkan").exists()
 
 
-def fake_lane(state: str, device: Device | None = None) -> Lane:
+def test_nothing_is_built_for_a_machine_without_any_driver(
+    lab: Lab, room: Room, stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device, "has_gpu", lambda: False)
+    with pytest.raises(EnvironmentFault, match="has no lavapipe"):
+        open_lane(make_builder(lab), stack, room, KIT)
+    assert not (lab.root / "build-vulkan").exists()
+
+
+def fake_lane(found: Device | None = None) -> Lane:
     plan = Plan("x", "tree", "key")
     error = CompileError("a.comp", 1, "glslc says no")
     bad = StepBuild(plan, "failed", error=error)
     interests = {"x": Interest(files=("ggml/src/ggml-vulkan/a",))}
-    return Lane(KIT, interests, {"x": "base"}, {"x": bad, "base": bad}, device)
+    return Lane(KIT, interests, {"x": "base"}, {"x": bad, "base": bad}, found)
 
 
 def test_a_step_that_does_not_build_with_vulkan_fails(room: Room) -> None:
-    found = tell(room, fake_lane("failed"), "x")
+    found = tell(room, fake_lane(), "x")
     assert (found.check, found.verdict) == ("vulkan build", Verdict.FAIL)
     assert "glslc says no" in found.detail
 
 
 def test_software_never_counts_as_the_backend_that_a_patch_claims(room: Room) -> None:
     said = "llvmpipe (LLVM 19.1.7, 256 bits)"
-    lane = fake_lane("failed", Device("Vulkan0", said, room.launch))
+    lane = fake_lane(Device("Vulkan0", said, room.launch))
     assert "vulkan" not in lane.backends
     assert "can fail a step and clear none" in lane.not_measured[0]
     assert Findings([], [], not_measured=lane.not_measured).not_measured
-    hardware = fake_lane("failed", Device("Vulkan0", "A GPU", room.launch))
+    hardware = fake_lane(Device("Vulkan0", "A GPU", room.launch))
     assert (hardware.backends, hardware.not_measured) == (("vulkan",), ())
 
 

@@ -60,8 +60,9 @@ def find_device(room: Room, binaries: StepBinaries, kit: Kit, wanted: str = "") 
     Raises EnvironmentFault where the kit has no lavapipe or its driver lists nothing, and
     InvalidMeasurement where there is no such device.
     """
+    require_driver(kit)
     launches = [Launch(kit.start, {**kit.variables, **_named_drivers()})] if has_gpu() else []
-    launches += [software_launch(kit)]
+    launches += [software_launch(kit)] if kit.software else []
     listed: dict[str, str] = {}
     for launch in launches:
         found = list_devices(room, binaries, launch)
@@ -75,15 +76,20 @@ def find_device(room: Room, binaries: StepBinaries, kit: Kit, wanted: str = "") 
             f"there is no Vulkan device {wanted}; there is {', '.join(listed)}",
             remedy="name one of these with --vulkan-device",
         )
-    raise EnvironmentFault(
-        f"the Vulkan driver {kit.software} lists no device", remedy=f"{REMEDY}; mend the driver"
-    )
+    tried = f"the Vulkan driver {kit.software}" if kit.software else "the machine's Vulkan driver"
+    raise EnvironmentFault(f"{tried} lists no device", remedy=f"{REMEDY}; mend the driver")
 
 
 def has_gpu() -> bool:
     """Whether it is worth asking the machine's own drivers."""
     nodes = any(any(Path("/").glob(pattern[1:])) for pattern in GPU_NODES)
     return nodes or any(name in os.environ for name in NAMED_DRIVERS)
+
+
+def require_driver(kit: Kit) -> None:
+    """Refuse a machine that has no GPU and no lavapipe, before anything is built for it."""
+    if not has_gpu():
+        software_launch(kit)
 
 
 def software_launch(kit: Kit) -> Launch:

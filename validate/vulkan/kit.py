@@ -13,7 +13,9 @@ vulkan/spirv            compiled shaders by their content
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -27,10 +29,14 @@ from upstream.lab import Lab
 from validate.shader_root import COMPLETE
 from validate.vulkan import spirv_cache
 
+LOGGER = logging.getLogger("lab")
 HEADERS = ("vulkan", "vk_video", "spirv")
 LOADER, LAYER = "libvulkan.so.1", "VkLayer_khronos_validation.json"
 PLAIN = "plain-glslc"
 SOFTWARE = "lvp_icd*.json"
+# Debian 12's 2023.2 can't compile b11549's shaders; Debian 13's 2025.2 can.
+OLDEST_GLSLC = (2024, 0)
+_VERSION = re.compile(r"\bv?(\d{4})\.(\d+)")
 REMEDY = "run: nox -s toolchain (as root, on Debian)"
 
 
@@ -80,13 +86,19 @@ def open_kit(lab: Lab, root: Path) -> Kit:
 
 
 def find_own_kit(lab: Lab) -> Kit | None:
-    """The machine's own tools; None where it has no glslc, loader or headers."""
+    """The machine's own tools; None where glslc, loader, headers or any driver is not there.
+
+    A glslc that is too old counts as none: the step would seem not to build.
+    """
     glslc, top = shutil.which("glslc"), Path("/")
     loader = _first(top, f"usr/lib/*/{LOADER}") or _first(top, f"usr/lib64/{LOADER}")
     present = all((top / "usr/include" / name).is_dir() for name in HEADERS)
     if glslc is None or loader is None or not present:
         return None
     said = process.run((glslc, "--version")).text
+    if read_glslc_version(said) < OLDEST_GLSLC:
+        LOGGER.info("not this machine's own glslc: %s is too old", said.splitlines()[0])
+        return None
     folder = _folder(lab, said)
     _write_glslc(folder, lab, (glslc,), said)
     options = (*_common_options(folder), "GGML_VULKAN=ON")
@@ -98,6 +110,12 @@ def find_own_kit(lab: Lab) -> Kit | None:
         software=_first(top, f"usr/share/vulkan/icd.d/{SOFTWARE}"),
         layers=_folder_of(_first(top, f"usr/share/vulkan/explicit_layer.d/{LAYER}")),
     )
+
+
+def read_glslc_version(said: str) -> tuple[int, int]:
+    """`shaderc v2023.2 v2025.2` as (2025, 2): the package's own number comes last."""
+    found = _VERSION.findall(said.partition("\n")[0])
+    return (int(found[-1][0]), int(found[-1][1])) if found else (0, 0)
 
 
 def spirv_folder(lab: Lab) -> Path:

@@ -24,7 +24,7 @@ from validate.results import TARGET as RESULTS
 from validate.room import Room
 from validate.shader_root import find_root
 from validate.vulkan.cases import LIMIT, Interest, find_interest
-from validate.vulkan.device import Device, find_device
+from validate.vulkan.device import Device, find_device, require_driver
 from validate.vulkan.features import require_features
 from validate.vulkan.kit import Kit, find_own_kit, open_kit
 
@@ -82,7 +82,7 @@ def open_lane(
 ) -> Lane:
     """Build what the steps take and find the device.
 
-    Raises EnvironmentFault: glslc fails on a feature test, or no driver lists a device.
+    Raises EnvironmentFault: no driver, glslc fails on a feature test, or no driver lists a device.
     """
     chain = [(BASE, stack.tree), *((step.patch, step.tree) for step in stack.steps)]
     interests = find_interests(builder.git, chain)
@@ -91,6 +91,7 @@ def open_lane(
     lane = Lane(kit, interests, parents, limit=limit)
     if kit is None or not touching:
         return lane
+    require_driver(kit)
     wanted = touching | {parents[name] for name in touching}
     builds = _build(builder, stack, kit, wanted)
     built = next((each.binaries for each in builds if each.binaries), None)
