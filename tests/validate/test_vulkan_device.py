@@ -12,6 +12,7 @@ from script_programs import make_room, make_step
 from upstream.errors import EnvironmentFault, InvalidMeasurement
 from upstream.lab import Lab
 from validate.artifacts import StepBinaries
+from validate.backend_ops import TARGET as OPS
 from validate.room import Launch
 from validate.vulkan import device
 from validate.vulkan.device import (
@@ -45,6 +46,10 @@ else:
 """
 
 
+PATH = "llvmpipe | warp size: 8 | int dot: 0 | matrix cores: KHR_coopmat"
+BACKEND = f"print('ggml_vulkan: 0 = {PATH}', file=sys.stderr)\n"
+
+
 @pytest.fixture
 def kit(tmp_path: Path) -> Kit:
     return Kit("a stand-in", "identity", tmp_path, (), Path("/x/lvp_icd.json"), Path("/x/layers"))
@@ -52,7 +57,7 @@ def kit(tmp_path: Path) -> Kit:
 
 @pytest.fixture
 def step(tmp_path: Path) -> StepBinaries:
-    return make_step(tmp_path / "step", {LISTER: PROGRAM})
+    return make_step(tmp_path / "step", {LISTER: PROGRAM, OPS: BACKEND})
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +80,9 @@ def test_without_a_gpu_it_is_lavapipe_and_says_so(lab: Lab, kit: Kit, step: Step
     assert (found.name, found.software, found.kind) == ("Vulkan0", True, "software")
     assert found.backend == "vulkan in software (llvmpipe (LLVM 19.1.7, 256 bits))"
     assert found.launch.device == "Vulkan0"
-    assert found.launch.inputs
+    assert found.path == PATH
+    assert PATH in found.launch.inputs["driver"]
+    assert found.launch.variables["GGML_VK_VISIBLE_DEVICES"] == "0"
 
 
 def test_a_gpu_goes_before_lavapipe(

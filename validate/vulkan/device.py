@@ -10,6 +10,7 @@ from pathlib import Path
 
 from upstream.errors import EnvironmentFault, InvalidMeasurement
 from validate.artifacts import StepBinaries
+from validate.backend_ops import TARGET as OPS
 from validate.room import ENDED_BY_ITSELF, Launch, Room, last_line
 from validate.vulkan.kit import REMEDY, Kit
 
@@ -25,11 +26,15 @@ _LISTED = re.compile(r"^  (\w+): (.+?)(?: \(\d+ MiB, .*\))?$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Device:
-    """A device by the name that llama.cpp gives it, what it says it is, and how to reach it."""
+    """A device by the name that llama.cpp gives it, what it says it is, and how to reach it.
+
+    `path` is the line in which the backend names the code paths that are live.
+    """
 
     name: str
     description: str
     launch: Launch
+    path: str = ""
 
     @property
     def software(self) -> bool:
@@ -69,8 +74,10 @@ def find_device(room: Room, binaries: StepBinaries, kit: Kit, wanted: str = "") 
         listed |= found
         name = wanted if wanted in found else _first_useful(found, last=launch is launches[-1])
         if name and (not wanted or wanted == name):
-            identity = f"{kit.identity}\n{found[name]}"
-            return Device(name, found[name], replace(launch, device=name, identity=identity))
+            path = read_path(room, binaries, launch, name)
+            identity = "\n".join((kit.driver, found[name], path))
+            there = replace(launch, device=name, identity=identity)
+            return Device(name, found[name], there, path)
     if wanted and listed:
         raise InvalidMeasurement(
             f"there is no Vulkan device {wanted}; there is {', '.join(listed)}",
@@ -103,6 +110,8 @@ def software_launch(kit: Kit) -> Launch:
             remedy=f"install mesa-vulkan-drivers, or {REMEDY}",
         )
     quiet = {"VK_LOADER_LAYERS_DISABLE": "~implicit~", "MESA_SHADER_CACHE_DISABLE": "true"}
+    # Upstream passes over devices of type CPU unless they are named.
+    quiet["GGML_VK_VISIBLE_DEVICES"] = "0"
     driver = {"VK_DRIVER_FILES": os.fspath(kit.software), "VK_ICD_FILENAMES": ""}
     return Launch(kit.start, {**kit.variables, **quiet, **driver})
 
@@ -128,6 +137,18 @@ def list_devices(room: Room, binaries: StepBinaries, launch: Launch) -> dict[str
         said = last_line(done.stdout, done.stderr)
         raise InvalidMeasurement(f"{LISTER} --list-devices ended with {done.code}: {said}")
     return parse_devices(done.text + "\n" + done.stderr.decode("utf-8", "replace"))
+
+
+def read_path(room: Room, binaries: StepBinaries, launch: Launch, name: str) -> str:
+    """The backend's own line on a device: `... | int dot: 0 | matrix cores: KHR_coopmat`.
+
+    "" where this version of it prints none. What is off there is not looked at by any check.
+    """
+    there = replace(room, launch=launch)
+    done = there.run(binaries, OPS, "support", "-b", name, "-o", "NONE", seconds=SECONDS)
+    index = re.escape(name.removeprefix("Vulkan"))
+    found = re.search(rf"^ggml_vulkan: {index} = (.*)$", done.stderr.decode(errors="replace"), re.M)
+    return found[1] if found else ""
 
 
 def _first_useful(found: Mapping[str, str], *, last: bool) -> str:

@@ -19,8 +19,8 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from upstream import process
@@ -46,7 +46,8 @@ class Kit:
 
     `glslc` is the compiler without the cache; `options` are cmake entries; `start` is the command
     before a program that uses Vulkan, and `variables` are for such a program alone. `software` is
-    lavapipe's driver file and `layers` the folder of the validation layer, None without.
+    lavapipe's driver file and `layers` the folder of the validation layer, None without;
+    `driver` stands for what is installed beside them.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Kit:
     layers: Path | None
     start: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
+    driver: str = ""
 
 
 def open_kit(lab: Lab, root: Path) -> Kit:
@@ -69,20 +71,36 @@ def open_kit(lab: Lab, root: Path) -> Kit:
         raise EnvironmentFault(
             f"{root} is no finished toolchain root: it has no {COMPLETE}", remedy=REMEDY
         )
-    libraries = _find(root, f"usr/lib/*/{LOADER}").parent
-    linker = _find(root, "usr/lib*/ld-linux*.so.*")
-    glslc = (os.fspath(linker), "--library-path", os.fspath(libraries))
     identity = (root / COMPLETE).read_text()
-    folder = _make_kit(lab, root, (*glslc, os.fspath(root / "usr/bin/glslc")), identity)
-    return Kit(
+    start = _start(root)
+    folder = _make_kit(lab, root, (*start, os.fspath(root / "usr/bin/glslc")), identity)
+    kit = Kit(
         name=os.fspath(root),
         identity=identity,
         glslc=folder / PLAIN,
-        options=_list_options(folder, libraries / LOADER),
+        options=_list_options(folder, _find(root, f"usr/lib/*/{LOADER}")),
+        software=None,
+        layers=None,
+    )
+    return take_driver(kit, root)
+
+
+def take_driver(kit: Kit, root: Path) -> Kit:
+    """The same tools for building, with the drivers and layers of another root."""
+    return replace(
+        kit,
         software=_first(root, f"usr/share/vulkan/icd.d/{SOFTWARE}"),
         layers=_folder_of(_first(root, f"usr/share/vulkan/explicit_layer.d/{LAYER}")),
-        start=glslc,
+        start=_start(root),
+        driver=(root / COMPLETE).read_text(),
     )
+
+
+def _start(root: Path) -> tuple[str, ...]:
+    """What starts a program with the C library of a root."""
+    libraries = _find(root, f"usr/lib/*/{LOADER}").parent
+    linker = _find(root, "usr/lib*/ld-linux*.so.*")
+    return (os.fspath(linker), "--library-path", os.fspath(libraries))
 
 
 def find_own_kit(lab: Lab) -> Kit | None:
@@ -190,10 +208,3 @@ def _first(top: Path, pattern: str) -> Path | None:
 
 def _folder_of(path: Path | None) -> Path | None:
     return path.parent if path else None
-
-
-def describe_kit(kit: Kit) -> Iterator[str]:
-    """The versions that decide what is measured."""
-    for line in kit.identity.splitlines():
-        if line.split(" ")[0] in ("glslc", "mesa-vulkan-drivers", "vulkan-validationlayers"):
-            yield line

@@ -22,11 +22,11 @@ from validate.build import BASE, Builder, StepBuild, build_plans
 from validate.recipe import Backend, Recipe
 from validate.results import TARGET as RESULTS
 from validate.room import Room
-from validate.shader_root import find_root
+from validate.shader_root import COMPLETE, SUITES, find_root, root_folder
 from validate.vulkan.cases import LIMIT, Interest, find_interest
 from validate.vulkan.device import Device, find_device, require_driver
 from validate.vulkan.features import require_features
-from validate.vulkan.kit import Kit, find_own_kit, open_kit
+from validate.vulkan.kit import Kit, find_own_kit, open_kit, take_driver
 
 LOGGER = logging.getLogger("lab")
 TARGETS = (OPS, RESULTS)
@@ -61,14 +61,21 @@ class Lane:
             return ()
         return (
             f"Vulkan ran in software ({self.device.description}): no GPU's arithmetic, driver or "
-            "speed was seen; these checks can fail a step and clear none.",
+            f"speed was seen; these checks can fail a step and clear none. {self.device.path}",
         )
 
 
 def find_kit(lab: Lab, root: Path | None = None) -> Kit | None:
-    """The named root's kit, else the lab's, else the machine's own; None where there is none."""
-    place = root or find_root(lab)
-    return open_kit(lab, place) if place else find_own_kit(lab)
+    """The named root's kit, else the lab's, else the machine's own; None where there is none.
+
+    Of the lab's roots the one with the newer Mesa lends its driver: lavapipe has cooperative
+    matrices there (seen: 26.1 yes, 25.0 no).
+    """
+    if root or (root := find_root(lab)):
+        newer = root_folder(lab, SUITES[1])
+        kit = open_kit(lab, root)
+        return take_driver(kit, newer) if (newer / COMPLETE).is_file() else kit
+    return find_own_kit(lab)
 
 
 def open_lane(
