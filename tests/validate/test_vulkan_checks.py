@@ -30,7 +30,8 @@ if sys.argv[1] == "support":
     print('"backend_name","op_name","op_params","test_mode","supported"')
     for case in cases:
         op, _, fields = case.rstrip(")").partition("(")
-        print(f'"Vulkan0","{{op}}","{{fields}}","support","1"')
+        for device in ("Vulkan0", "CPU"):
+            print(f'"{{device}}","{{op}}","{{fields}}","support","1"')
     sys.exit(0)
 if "VK_INSTANCE_LAYERS" in os.environ and told is not None:
     print('Insert instance layer "{layer}" (lib.so)', file=sys.stderr)

@@ -118,7 +118,7 @@ def choose_cases(
     order = [*(name for name in small if name in added), *_in_turn(small, interest.types)]
     cases = tuple(dict.fromkeys(order))[:limit]
     skipped = {
-        "not supported by the device": len(mine) - len(usable),
+        "not supported by device and CPU": len(mine) - len(usable),
         "too large": len(usable) - len(small),
         f"over the limit of {limit}": len(small) - len(cases),
     }

@@ -19,12 +19,13 @@ from typing import Any
 
 from upstream.errors import InvalidMeasurement
 from validate.artifacts import StepBinaries
-from validate.backend_ops import TARGET, list_supported, parse_ops
+from validate.backend_ops import TARGET, parse_ops
 from validate.report import shorten
 from validate.room import Launch, Room
 from validate.verdict import CheckResult, Verdict
 from validate.vulkan.cases import Interest, choose_cases
 from validate.vulkan.device import LAYER
+from validate.vulkan.ops import list_both
 
 CHECK = "vulkan validation"
 LIMIT = 16
@@ -57,7 +58,7 @@ def check_layers(
     """Run some cases of both under the layer; FAIL for a message that only the step gets."""
     if step.fingerprint(TARGET) == parent.fingerprint(TARGET):
         return CheckResult(CHECK, Verdict.IDENTICAL, cached=True)
-    known = [list_supported(room, each, room.launch.device) for each in (step, parent)]
+    known = [list_both(room, each) for each in (step, parent)]
     both = {name: good for name, good in known[0].items() if known[1].get(name)}
     cases = choose_cases(both, interest, limit=LIMIT).cases
     if not cases:

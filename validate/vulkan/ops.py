@@ -14,6 +14,7 @@ from typing import Any
 from upstream.errors import InvalidMeasurement
 from validate.artifacts import StepBinaries
 from validate.backend_ops import (
+    CPU,
     RUNS,
     TARGET,
     OpsRun,
@@ -59,14 +60,21 @@ def check_ops(
     if step.fingerprint(TARGET) == parent.fingerprint(TARGET):
         return CheckResult(CHECK, Verdict.IDENTICAL, cached=True)
     after, before = Arm(room, step), Arm(room, parent)
-    old, known = (list_supported(room, each, after.device) for each in (parent, step))
-    if (lost := compare_supported(old, known, after.device)) is not None:
+    sets = (list_supported(room, each, after.device) for each in (parent, step))
+    if (lost := compare_supported(*sets, after.device)) is not None:
         return replace(lost, check=CHECK)
+    old, known = (list_both(room, each) for each in (parent, step))
     added = known.keys() - old.keys()
     choice = choose_cases(known, interest, added=added, limit=limit)
     if not choice.cases:
         raise InvalidMeasurement(f"no case to run on {after.device}: {choice.describe()}")
     return run_choice(after, before, choice)
+
+
+def list_both(room: Room, binaries: StepBinaries) -> dict[str, bool]:
+    """Every case, and whether both the device and the CPU, its reference, support it."""
+    mine, cpu = (list_supported(room, binaries, name) for name in (room.launch.device, CPU))
+    return {name: good and cpu.get(name, False) for name, good in mine.items()}
 
 
 def run_choice(after: Arm, before: Arm, choice: Choice) -> CheckResult:
