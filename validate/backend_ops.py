@@ -32,13 +32,15 @@ CHECK = "backend ops"
 TARGET = "test-backend-ops"
 CPU = "CPU"
 RUNS = 3
+START = "the start"
 FAILS = 2  # of RUNS: one failure may be an unlucky draw
 ONLY_NEW = "its new ones only, the libraries are the parent's"
 MOST_NEW = 300  # cases that are named one by one
 # Where `use_ref` of ggml-cpu chooses other code (ggml-cpu.c, ops.cpp, tiled.cpp of b11549).
 OWN_REFERENCE = ("MUL_MAT", "FLASH_ATTN_EXT", "RMS_NORM_MUL")
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
-_CASE = re.compile(r"^  ([A-Z][A-Z0-9_a-z]*\(.*?\)): (.*)$")
+# A case is named after it ran: on its line what it was told comes first (`[MUL_MAT] ERR = 0.1 > ...`).
+_CASE = re.compile(r"(?:^|.* )  ([A-Z][A-Z0-9_a-z]*\(.*?\)): (.*)$")
 _END = re.compile(r"\b(OK|FAIL)$")
 _SUMMARY = re.compile(r"^  (\d+)/(\d+) tests passed$", re.MULTILINE)
 _DEVICE = re.compile(r"^Backend \d+/\d+: (.*)\n  (.*)$", re.MULTILINE)
@@ -46,7 +48,8 @@ _DEVICE = re.compile(r"^Backend \d+/\d+: (.*)\n  (.*)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class OpsRun:
-    """One run: how many cases passed, which failed, where it crashed ("" when it did not).
+    """One run: how many cases passed, which failed, where it crashed ("" when it did not): at the
+    case after the one that `crashed` names, or at "the start".
 
     `compared` are the executed cases that were compared with other code than their own.
     """
@@ -117,7 +120,7 @@ def parse_ops(output: str, code: int, device: str) -> OpsRun:
     text = _ANSI.sub("", output)
     require_device(text, device)
     names: dict[str, list[str]] = {"OK": [], "FAIL": []}
-    last = "the start"
+    last = START
     for line in text.splitlines():
         if case := _CASE.match(line):
             last = case[1]

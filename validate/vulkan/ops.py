@@ -60,8 +60,8 @@ def check_ops(
     if step.fingerprint(TARGET) == parent.fingerprint(TARGET):
         return CheckResult(CHECK, Verdict.IDENTICAL, cached=True)
     after, before = Arm(room, step), Arm(room, parent)
-    sets = (list_supported(room, each, after.device) for each in (parent, step))
-    if (lost := compare_supported(*sets, after.device)) is not None:
+    sets = [list_supported(room, each, after.device) for each in (parent, step)]
+    if (lost := compare_supported(sets[0], sets[1], after.device)) is not None:
         return replace(lost, check=CHECK)
     old, known = (list_both(room, each) for each in (parent, step))
     added = known.keys() - old.keys()
