@@ -39,7 +39,7 @@ MOST_NEW = 300  # cases that are named one by one
 # Where `use_ref` of ggml-cpu chooses other code (ggml-cpu.c, ops.cpp, tiled.cpp of b11549).
 OWN_REFERENCE = ("MUL_MAT", "FLASH_ATTN_EXT", "RMS_NORM_MUL")
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
-# A case is named after it ran: on its line what it was told comes first (`[MUL_MAT] ERR = 0.1 > ...`).
+# A case is named after it ran: what it was told comes first (`[MUL_MAT] ERR = 0.1 > 0.0005 `).
 _CASE = re.compile(r"(?:^|.* )  ([A-Z][A-Z0-9_a-z]*\(.*?\)): (.*)$")
 _END = re.compile(r"\b(OK|FAIL)$")
 _SUMMARY = re.compile(r"^  (\d+)/(\d+) tests passed$", re.MULTILINE)

@@ -28,6 +28,7 @@ PROMPT = (
     "The patch queue of a project is a list of changes, each made on top of the one before it. "
     "Seven of them add a feature: 1, 2, 3, 5, 8, 13 and 21."
 )
+SHORT_PROMPT = PROMPT.partition(",")[0]  # on a driver in software seconds, not a minute
 _NMSE = re.compile(r"NMSE=\s*([-+.\w]+)")
 _JUDGED = re.compile(rb"(OK|FAIL)\b")  # a colour code stands before it
 
@@ -136,7 +137,8 @@ def _arguments(room: Room) -> tuple[str, ...]:
     sizes = ("-c", "512", "-b", "512", "-ub", "512", "-ctk", kind, "-ctv", kind)
     device = room.launch.device
     where = ("-ngl", "0" if device == NO_DEVICE else "999", "--device", device, "-fit", "off")
-    return ("-m", room.model.name, "-p", PROMPT, *steady, *sizes, *where)
+    prompt = SHORT_PROMPT if room.launch.slow else PROMPT
+    return ("-m", room.model.name, "-p", prompt, *steady, *sizes, *where)
 
 
 def _inputs(room: Room, binaries: StepBinaries) -> dict[str, Any]:

@@ -39,13 +39,14 @@ class Launch:
     """How a program is started: the command before it and variables for it alone.
 
     `device` is where its layers go, as `--list-devices` names it, "none" for the CPU. `identity`
-    stands for the driver behind it; "" for the CPU.
+    stands for the driver behind it; "" for the CPU. On a `slow` one inputs are short.
     """
 
     start: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     device: str = "none"
     identity: str = ""
+    slow: bool = False
 
     @property
     def inputs(self) -> dict[str, str]:

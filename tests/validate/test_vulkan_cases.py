@@ -5,11 +5,16 @@ from __future__ import annotations
 import pytest
 
 from validate.vulkan.cases import (
+    MATRICES,
+    VECTOR,
     Interest,
     choose_cases,
     estimate_work,
     is_relevant,
+    read_columns,
+    read_fields,
     read_interest,
+    read_type,
 )
 
 HOST = "ggml/src/ggml-vulkan/ggml-vulkan.cpp"
@@ -55,6 +60,33 @@ def test_a_change_that_names_nothing_is_about_everything() -> None:
 def test_types_are_those_that_the_patch_names() -> None:
     found = read_interest(diff(f"{SHADERS}mul_mat_vec_iq3_s.comp", "-float q2_K;"))
     assert found.types == {"iq3_s", "q2_k"}
+    tests = diff("tests/test-backend-ops.cpp", "+{GGML_TYPE_Q8_0}")
+    more = read_interest(diff(f"{SHADERS}mul_mat_vec_iq3_s.comp", "+float f16;") + tests)
+    assert more.types == {"iq3_s"}
+    assert read_interest(diff(f"{SHADERS}mul_mm.comp", "+f16vec2 f16;")).types == {"f16"}
+
+
+def test_columns_are_those_of_the_shaders_that_the_patch_names() -> None:
+    vector = read_interest(diff(f"{SHADERS}mul_mat_vec_iq3_s.comp", "+x"))
+    matrix = read_interest(diff(HOST, "+x", head="static bool ggml_vk_matmul_shmem_support("))
+    both = read_interest(diff(f"{SHADERS}dequant_funcs.glsl", "+x"))
+    assert (vector.columns, matrix.columns, both.columns) == (VECTOR, MATRICES, ())
+    interest = Interest(("MUL_MAT",), frozenset({"iq3_s"}), MATRICES, files=(HOST,))
+    (first, *others) = choose_cases(CASES, interest, limit=4).cases
+    assert (read_type(first), read_columns(first)) == ("iq3_s", "more")
+    assert all((read_type(case), read_columns(case)) != ("iq3_s", "more") for case in others)
+
+
+def test_a_group_gives_its_smallest_case_then_its_largest() -> None:
+    names = [f"MUL_MAT(type_a=f16,m={m},n=16,k=16)" for m in (16, 32, 48, 64, 80)]
+    chosen = choose_cases(dict.fromkeys(names, True), Interest(("MUL_MAT",), files=(HOST,)))
+    assert [int(read_fields(case)["m"]) for case in chosen.cases] == [16, 80, 48, 32, 64]
+
+
+def test_a_step_that_names_no_type_gets_one_of_each_kind() -> None:
+    interest = Interest(("MUL_MAT",), files=(HOST,))
+    known = {case: True for case in CASES if "q2_K" in case or "q4_0" in case}
+    assert {read_type(case) for case in choose_cases(known, interest, limit=3).cases} == {"q4_0"}
 
 
 @pytest.mark.parametrize(
@@ -79,7 +111,7 @@ def test_every_group_gets_a_turn_and_named_types_the_first() -> None:
     interest = Interest(("MUL_MAT",), frozenset({"iq3_s"}), files=(HOST,))
     choice = choose_cases(CASES | {SOFT: True, BIG: True}, interest, limit=5)
     assert all("iq3_s" in case for case in choice.cases[:4])
-    assert {case.split("n=")[1].split(",")[0] for case in choice.cases[:3]} == {"1", "4", "64"}
+    assert {read_columns(case) for case in choice.cases[:4]} == {*VECTOR, *MATRICES}
     assert "iq3_s" not in choice.cases[4]
     assert choice.planned == 17
     assert choice.skipped == {

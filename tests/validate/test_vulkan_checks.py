@@ -18,10 +18,10 @@ from validate.verdict import Verdict
 from validate.vulkan.cases import Interest
 from validate.vulkan.device import LAYER
 from validate.vulkan.layers import check_layers, parse_messages, require_layer
-from validate.vulkan.ops import check_ops
+from validate.vulkan.ops import check_ops, share_out
 
 # A stand-in for a test-backend-ops with a Vulkan device: `failing` cases fail in every run, `flaky`
-# ones in the first, at `dead` it aborts; what it tells the validation layer's file is `told`.
+# ones in the first, at `dead` it aborts without a word; what it tells the validation layer's file is `told`.
 FAKE = """
 import os
 from pathlib import Path
@@ -44,10 +44,12 @@ wanted = sys.argv[sys.argv.index("-o") + 1]
 ran = [case for case in cases if case in wanted]
 bad = [case for case in ran if case in failing or (number == 0 and case in flaky)]
 for case in ran:
-    print(f"  {{case}}: ", end="", flush=True)
     if case == dead:
         os.abort()
-    print("FAIL" if case in bad else "OK", flush=True)
+    told = "[MUL_MAT] ERR = 0.2 > 0.1   " if case in bad else "  "
+    print(f"{{told}}{{case}}: " + ("FAIL" if case in bad else "OK"), flush=True)
+if dead == "the end":
+    os.abort()
 print(f"  {{len(ran) - len(bad)}}/{{len(ran)}} tests passed")
 sys.exit(bool(bad))
 """
@@ -70,7 +72,8 @@ def make_fake(
 
 @pytest.fixture
 def room(lab: Lab) -> Room:
-    return replace(make_room(lab), launch=Launch(device="Vulkan0", identity="a stand-in"))
+    launch = Launch(device="Vulkan0", identity="a stand-in")
+    return replace(make_room(lab), launch=launch, threads=1)
 
 
 @pytest.fixture
@@ -102,16 +105,44 @@ def test_what_fails_in_the_parent_too_is_told_and_no_fault(room: Room, tmp_path:
     step = make_fake(tmp_path / "step", failing=(TWO,))
     found = check_ops(room, step, make_fake(tmp_path / "parent", failing=(TWO,)), INTEREST)
     assert found.verdict is Verdict.PASS
+    assert "1 cases pass" in found.detail
     assert "1 fail in the parent too" in found.detail
 
 
-def test_a_crash_of_the_step_fails_and_of_both_is_invalid(
+def test_where_every_case_fails_in_the_parent_too_nothing_was_judged(
+    room: Room, tmp_path: Path
+) -> None:
+    both = [make_fake(tmp_path / name, failing=(ONE, TWO)) for name in ("step", "parent")]
+    found = check_ops(room, both[0], both[1], INTEREST)
+    assert found.verdict is Verdict.INVALID
+    assert "all 2 cases fail" in found.detail
+
+
+@pytest.mark.parametrize("dead", [ONE, TWO])
+def test_a_crash_ends_no_other_case(
+    room: Room, tmp_path: Path, parent: StepBinaries, dead: str
+) -> None:
+    step = make_fake(tmp_path / "step", dead=dead)
+    found = check_ops(room, step, parent, INTEREST)
+    assert (found.verdict, found.facts["failed"]) == (Verdict.FAIL, [dead])
+    assert found.facts["run"] == 2
+    both = check_ops(room, step, make_fake(tmp_path / "other", dead=dead), INTEREST)
+    assert both.verdict is Verdict.PASS
+    assert f"1 fail in the parent too: {dead}" in both.detail
+
+
+def test_a_crash_that_no_case_repeats_is_invalid(
     room: Room, tmp_path: Path, parent: StepBinaries
 ) -> None:
-    step = make_fake(tmp_path / "step", dead=ONE)
-    assert check_ops(room, step, parent, INTEREST).verdict is Verdict.FAIL
-    both = make_fake(tmp_path / "other", dead=ONE)
-    assert check_ops(room, step, both, INTEREST).verdict is Verdict.INVALID
+    found = check_ops(room, make_fake(tmp_path / "step", dead="the end"), parent, INTEREST)
+    assert found.verdict is Verdict.INVALID
+    assert "crashed once, at the end, after all cases" in found.detail
+
+
+def test_cases_that_share_pipelines_stay_together_and_in_the_programs_order() -> None:
+    order = [f"MUL_MAT(type_a={kind},n={n})" for n in (8, 4, 2) for kind in ("f16", "q4_0")]
+    parts = share_out(sorted(order), 2, order)
+    assert [[order.index(case) for case in part] for part in parts] == [[0, 2, 4], [1, 3, 5]]
 
 
 def test_no_case_and_a_lost_one_are_no_pass(room: Room, tmp_path: Path) -> None:

@@ -52,7 +52,14 @@ BACKEND = f"print('ggml_vulkan: 0 = {PATH}', file=sys.stderr)\n"
 
 @pytest.fixture
 def kit(tmp_path: Path) -> Kit:
-    return Kit("a stand-in", "identity", tmp_path, (), Path("/x/lvp_icd.json"), Path("/x/layers"))
+    return Kit(
+        "a stand-in",
+        "identity",
+        tmp_path / "kit/glslc",
+        (),
+        Path("/x/lvp_icd.json"),
+        Path("/x/layers"),
+    )
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from upstream import process
 from upstream.errors import EnvironmentFault
 from upstream.git import Git
 from upstream.lab import Lab
+from validate.glslc_features import BACKEND, TESTS, try_features, write_tests
 from validate.shader_root import COMPLETE
-from validate.vulkan.features import TESTS, require_features
 from validate.vulkan.kit import OLDEST_GLSLC, Kit, open_kit, read_glslc_version
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
@@ -84,23 +84,30 @@ def test_a_half_made_root_is_a_fault_of_the_machine(
 
 
 def with_tests(lab: Lab, *names: str) -> Stack:
+    calls = "".join(
+        f'test_shader_extension_support("GL_KHR_cooperative_matrix"\n"${{CMAKE_CURRENT_SOURCE_DIR}}'
+        f'/{TESTS.partition(f"{BACKEND}/")[2]}/{name}.comp"\n"HAS_{name}")\n'
+        for name in names
+    )
+    files = {f"ggml/{BACKEND}/CMakeLists.txt": calls}
     return make_stack(
-        lab, [Change("0001-x.patch", {f"{TESTS}/{name}.comp": "x" for name in names})]
+        lab, [Change("0001-x.patch", files | {f"{TESTS}/{name}.comp": "x" for name in names})]
     )
 
 
-def try_tests(lab: Lab, kit: Kit, stack: Stack) -> dict[str, bool]:
-    return require_features(lab, Git(lab.repository), kit, stack.steps[0].tree)
+def try_tests(kit: Kit, lab: Lab, stack: Stack, folder: Path) -> dict[str, bool]:
+    ggml = write_tests(Git(lab.repository), stack.steps[0].tree, folder)
+    return {each.variable: each.supported for each in try_features(kit.compiler, ggml)}
 
 
-def test_a_missing_extension_is_an_answer_and_another_failure_is_a_fault(
-    lab: Lab, root: Path
+def test_the_feature_tests_of_a_tree_are_answered_by_the_kits_glslc(
+    lab: Lab, root: Path, tmp_path: Path
 ) -> None:
     kit = open_kit(lab, root)
-    stack = with_tests(lab, "coopmat", "integer_dot")
-    assert try_tests(lab, kit, stack) == {"coopmat": False, "integer_dot": True}
+    found = try_tests(kit, lab, with_tests(lab, "coopmat", "integer_dot"), tmp_path / "a")
+    assert found == {"HAS_coopmat": False, "HAS_integer_dot": True}
     with pytest.raises(EnvironmentFault, match=r"odd\.comp for another reason.*version not found"):
-        try_tests(lab, kit, with_tests(lab, "odd"))
+        try_tests(kit, lab, with_tests(lab, "odd"), tmp_path / "b")
 
 
 def test_an_old_glslc_is_told_from_a_new_one() -> None:

@@ -1,23 +1,28 @@
 """Which cases of test-backend-ops are worth their minutes on a driver in software.
 
-All cases of an operation take minutes there, all operations hours. Cases go into groups of equal
-operation, type and columns (1, 2-8, more: the shaders differ), and the groups are served in turn,
-those of the types that the patch names first, until the limit is reached.
+All cases of an operation take an hour there. Cases go into groups of equal operation, type and
+columns (1, 2-4, 5-8, more: other shaders), and the groups are served in turn, those of the types
+and columns that the patch touches first, until the limit is reached. A group gives its smallest
+case, then its largest, then those between them.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from upstream.git import Git
 from validate.touched import MATRIX, add_fused, derive_ops, read_places
 
-LIMIT = 120
+LIMIT = 24  # at 10 to 40 s for a pipeline that was never compiled, minutes for a step
 WORK = 2e8  # multiplications, or values, in one case: about a second on two cores
+VECTOR, MATRICES = ("1", "2-4", "5-8"), ("more",)
+# Where a patch names no type: one of each kind of shader source.
+TYPICAL = frozenset({"f32", "f16", "q4_0", "q8_0", "q4_k", "iq3_s"})
+ACTIVATIONS = frozenset({"f32", "f16", "q8_1"})
 HOST = ("ggml/src/ggml-vulkan/", "ggml/include/ggml-vulkan.h")
 CASES_OF_UPSTREAM = "tests/test-backend-ops.cpp"
 # Other backends: what changes there can't change what this one computes.
@@ -35,6 +40,11 @@ WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"ssm_(?:scan|conv)", ("SSM_SCAN", "SSM_CONV")),
     (r"conv2?d|im2col", ("CONV_2D", "IM2COL")),
 )
+# The same for columns; what names neither or both is about all.
+COLUMN_WORDS = (
+    (re.compile(r"mul_mat_vec|mat_vec|mmvq"), VECTOR),
+    (re.compile(r"mul_mm|matmul|warptile|coopmat"), MATRICES),
+)
 _TYPES = re.compile(
     r"(?<![a-z0-9])(f16|f32|bf16|i?q\d_(?:xxs|xs|nl|[0-9ksm])|tq\d_0|mxfp4|nvfp4)(?![a-z0-9])", re.I
 )
@@ -44,10 +54,11 @@ _CHANGED = re.compile(r"^[+-](?![+-]{2} )", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Interest:
-    """What a patch touches: operations (all when `anything`), and types that it names."""
+    """What a patch touches: operations (all when `anything`), and types and columns it names."""
 
     ops: tuple[str, ...] = ()
     types: frozenset[str] = frozenset()
+    columns: tuple[str, ...] = ()
     anything: bool = False
     files: tuple[str, ...] = ()
 
@@ -91,9 +102,21 @@ def read_interest(diff: str) -> Interest:
         known = derive_ops({name: heads})
         ops |= {*known.ops} if not known.unknown else {*add_fused({*_guess_ops(name, diff)})}
         unknown |= bool(known.unknown)
-    text = "\n".join(_read_changes(diff, places))
+    # What tests name is in the cases that they add, which come first.
+    text = "\n".join(_read_changes(diff, places.keys() - {CASES_OF_UPSTREAM}))
     types = frozenset(found.lower() for found in _TYPES.findall(text))
-    return Interest(tuple(sorted(ops)), types, unknown and not ops, tuple(sorted(places)))
+    return Interest(
+        ops=tuple(sorted(ops)),
+        types=types - ACTIVATIONS or types,
+        columns=_find_columns(text),
+        anything=unknown and not ops,
+        files=tuple(sorted(places)),
+    )
+
+
+def _find_columns(text: str) -> tuple[str, ...]:
+    found = [columns for words, columns in COLUMN_WORDS if words.search(text)]
+    return found[0] if len(found) == 1 else ()
 
 
 def is_relevant(path: str) -> bool:
@@ -115,7 +138,7 @@ def choose_cases(
     mine = [name for name in supported if _is_of(name, interest) or name in added]
     usable = [name for name in mine if supported[name]]
     small = [name for name in usable if estimate_work(name) <= work]
-    order = [*(name for name in small if name in added), *_in_turn(small, interest.types)]
+    order = [*(name for name in small if name in added), *_in_turn(small, interest)]
     cases = tuple(dict.fromkeys(order))[:limit]
     skipped = {
         "not supported by device and CPU": len(mine) - len(usable),
@@ -143,25 +166,52 @@ def read_fields(case: str) -> dict[str, str]:
     return dict(_FIELD.findall(case.partition("(")[2].rstrip(")")))
 
 
-def _in_turn(cases: Sequence[str], types: Collection[str]) -> list[str]:
-    """One case of each group after the other, small ones first: named types, then the others."""
+def _in_turn(cases: Sequence[str], interest: Interest) -> list[str]:
+    """One case of each group after the other: the touched types and columns, then the others."""
     groups: defaultdict[tuple[bool, str, str, str], list[str]] = defaultdict(list)
     for case in sorted(cases, key=lambda name: (estimate_work(name), name)):
-        groups[_group(case, types)].append(case)
+        groups[_group(case, interest)].append(case)
     turns = [
         (other, turn, rank, case)
         for rank, ((other, *_), mine) in enumerate(sorted(groups.items()))
-        for turn, case in enumerate(mine)
+        for turn, case in enumerate(_spread(mine))
     ]
     return [case for *_, case in sorted(turns)]
 
 
-def _group(case: str, types: Collection[str]) -> tuple[bool, str, str, str]:
+def _group(case: str, interest: Interest) -> tuple[bool, str, str, str]:
+    kind, columns = read_type(case), read_columns(case)
+    wanted = not kind or kind in (interest.types or TYPICAL)
+    fits = not columns or not interest.columns or columns in interest.columns
+    return not (wanted and fits), case.partition("(")[0], kind, columns
+
+
+def read_type(case: str) -> str:
+    """The type whose shader a case runs, in small letters; "" where it has none."""
     fields = read_fields(case)
-    kind = fields.get("type_a") or fields.get("type_K") or fields.get("type") or ""
-    columns = _number(fields.get("n", fields.get("nb", "")))
-    width = "1" if columns == 1 else "2-8" if 1 < columns <= 8 else "more"
-    return bool(types) and kind.lower() not in types, case.partition("(")[0], kind, width
+    return (fields.get("type_a") or fields.get("type_K") or fields.get("type") or "").lower()
+
+
+def read_columns(case: str) -> str:
+    """How many columns a matrix product has, as one of VECTOR or MATRICES; "" for another case."""
+    fields = read_fields(case)
+    number = int(_number(fields.get("n", fields.get("nb", ""))))
+    bounds = {1: "1", 4: "2-4", 8: "5-8"}
+    return next(
+        (name for most, name in bounds.items() if 0 < number <= most), "more" * (number > 8)
+    )
+
+
+def _spread(cases: Sequence[str]) -> Iterator[str]:
+    """The first, the last, the middle, the middles of both halves and so on."""
+    yield from dict.fromkeys((*cases[:1], *cases[-1:]))
+    spans = deque([(0, len(cases) - 1)])
+    while spans:
+        low, high = spans.popleft()
+        if high - low > 1:
+            middle = (low + high) // 2
+            yield cases[middle]
+            spans += [(low, middle), (middle, high)]
 
 
 def _is_of(case: str, interest: Interest) -> bool:

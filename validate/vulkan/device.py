@@ -109,11 +109,15 @@ def software_launch(kit: Kit) -> Launch:
             f"{kit.name} has no lavapipe (Mesa's Vulkan driver in software)",
             remedy=f"install mesa-vulkan-drivers, or {REMEDY}",
         )
-    quiet = {"VK_LOADER_LAYERS_DISABLE": "~implicit~", "MESA_SHADER_CACHE_DISABLE": "true"}
+    quiet = {"VK_LOADER_LAYERS_DISABLE": "~implicit~"}
+    # Compiling a pipeline is most of a case's time: 10 to 40 s, with Mesa's cache half a second.
+    kit.pipelines.mkdir(parents=True, exist_ok=True)
+    quiet |= {"MESA_SHADER_CACHE_DISABLE": "false", "MESA_SHADER_CACHE_MAX_SIZE": "1G"}
+    quiet["MESA_SHADER_CACHE_DIR"] = os.fspath(kit.pipelines)
     # Upstream passes over devices of type CPU unless they are named.
     quiet["GGML_VK_VISIBLE_DEVICES"] = "0"
     driver = {"VK_DRIVER_FILES": os.fspath(kit.software), "VK_ICD_FILENAMES": ""}
-    return Launch(kit.start, {**kit.variables, **quiet, **driver})
+    return Launch(kit.start, {**kit.variables, **quiet, **driver}, slow=True)
 
 
 def with_layers(launch: Launch, kit: Kit) -> Launch:

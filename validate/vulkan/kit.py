@@ -8,6 +8,7 @@ vulkan/kit-<digest>/
     glslc               the compiler behind the cache of spirv_cache.py; plain-glslc: without it
     include, share      the headers of a root, without those of its C library
 vulkan/spirv            compiled shaders by their content
+vulkan/mesa             what Mesa made of them for lavapipe, its own cache
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from upstream import process
 from upstream.errors import EnvironmentFault
 from upstream.lab import Lab
+from upstream.process import Completed
+from validate.glslc_features import SECONDS as GLSLC_SECONDS
+from validate.glslc_features import Glslc
 from validate.shader_root import COMPLETE
 from validate.vulkan import spirv_cache
 
@@ -59,6 +63,21 @@ class Kit:
     start: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     driver: str = ""
+
+    @property
+    def compiler(self) -> Glslc:
+        """glslc without the cache."""
+
+        def run(options: Sequence[str], shader: Path) -> Completed:
+            command: list[str | Path] = [self.glslc, *options, shader]
+            return process.run(command, ok=range(256), timeout=GLSLC_SECONDS)
+
+        return Glslc(self.name, run)
+
+    @property
+    def pipelines(self) -> Path:
+        """Where Mesa keeps compiled pipelines by their content; it may be removed at any time."""
+        return self.glslc.parents[1] / "mesa"
 
 
 def open_kit(lab: Lab, root: Path) -> Kit:

@@ -9,6 +9,7 @@ give no speed.
 from __future__ import annotations
 
 import logging
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -19,13 +20,13 @@ from upstream.git import Git
 from upstream.lab import Lab
 from validate.backend_ops import TARGET as OPS
 from validate.build import BASE, Builder, StepBuild, build_plans
+from validate.glslc_features import try_features, write_tests
 from validate.recipe import Backend, Recipe
 from validate.results import TARGET as RESULTS
 from validate.room import Room
 from validate.shader_root import COMPLETE, SUITES, find_root, root_folder
 from validate.vulkan.cases import LIMIT, Interest, find_interest
 from validate.vulkan.device import Device, find_device, require_driver
-from validate.vulkan.features import require_features
 from validate.vulkan.kit import Kit, find_own_kit, open_kit, take_driver
 
 LOGGER = logging.getLogger("lab")
@@ -122,10 +123,15 @@ def vulkan_builder(builder: Builder, kit: Kit) -> Builder:
     return replace(builder, recipe=recipe, toolchain=replace(builder.toolchain, identity=identity))
 
 
+def _require_features(builder: Builder, kit: Kit, tree: str) -> None:
+    with tempfile.TemporaryDirectory(dir=builder.lab.scratch) as folder:
+        try_features(kit.compiler, write_tests(builder.git, tree, Path(folder)))
+
+
 def _build(builder: Builder, stack: Stack, kit: Kit, wanted: set[str]) -> list[StepBuild]:
     vulkan = vulkan_builder(builder, kit)
     plans = tuple(plan for plan in vulkan.plan(stack) if plan.name in wanted)
     for plan in plans:
         if vulkan.store.load(plan.key) is None:
-            require_features(builder.lab, builder.git, kit, plan.tree)
+            _require_features(builder, kit, plan.tree)
     return build_plans(vulkan, plans)

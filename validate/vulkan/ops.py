@@ -1,13 +1,14 @@
 """Chosen cases of `test-backend-ops` on a Vulkan device, judged by the parent.
 
 The device is compared with the CPU of the same build. Inputs are drawn unseeded, so a case that
-fails is run twice more, alone, and counts when it fails in two of three runs and does not so in the
-parent. Each run counts its cases; none is INVALID, not a pass.
+fails is run again, alone, and counts when it fails in two of three runs and does not so in the
+parent. Each run counts its cases; where none passes the result is INVALID, not a pass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -15,22 +16,23 @@ from upstream.errors import InvalidMeasurement
 from validate.artifacts import StepBinaries
 from validate.backend_ops import (
     CPU,
+    FAILS,
     RUNS,
     TARGET,
     OpsRun,
     compare_supported,
-    count_failed,
     list_supported,
     parse_ops,
 )
 from validate.report import shorten
 from validate.room import Room
 from validate.verdict import CheckResult, Verdict
-from validate.vulkan.cases import LIMIT, Choice, Interest, choose_cases
+from validate.vulkan.cases import LIMIT, Choice, Interest, choose_cases, read_type
 
 CHECK = "vulkan ops"
 SECONDS = 3600.0
 BATCH = 200  # cases in one run: their names are one argument, of at most 128 KiB
+AFTER_ALL = "the end, after all cases"
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ def check_ops(
     choice = choose_cases(known, interest, added=added, limit=limit)
     if not choice.cases:
         raise InvalidMeasurement(f"no case to run on {after.device}: {choice.describe()}")
-    return run_choice(after, before, choice)
+    return run_choice(after, before, choice, [*known])
 
 
 def list_both(room: Room, binaries: StepBinaries) -> dict[str, bool]:
@@ -77,24 +79,66 @@ def list_both(room: Room, binaries: StepBinaries) -> dict[str, bool]:
     return {name: good and cpu.get(name, False) for name, good in mine.items()}
 
 
-def run_choice(after: Arm, before: Arm, choice: Choice) -> CheckResult:
-    """Run, run suspects again, judge."""
-    parts = [choice.cases[at : at + BATCH] for at in range(0, len(choice.cases), BATCH)]
-    found = [run_cases(after, part, 0) for part in parts]
-    runs, cached = [run for run, _ in found], all(old for _, old in found)
-    suspects = sorted({name for run in runs for name in (*run.failed, run.crashed) if name})
+def run_choice(after: Arm, before: Arm, choice: Choice, order: Sequence[str]) -> CheckResult:
+    """Run, run suspects again, judge. `order` is the program's own, of all cases."""
+    parts = share_out(choice.cases, after.room.threads, order)
+    with ThreadPoolExecutor(after.room.threads) as pool:
+        done = list(pool.map(lambda part: run_part(after, part), parts))
+    runs = [run for part in done for run in part.runs]
+    dead = sorted(name for part in done for name in part.dead)
+    suspects = sorted({name for run in runs for name in run.failed} | {*dead})
     facts: dict[str, Any] = {
         "device": after.device,
         "planned": choice.planned,
-        "run": sum(run.executed for run in runs),
+        "run": sum(run.executed for run in runs) + sum(name != AFTER_ALL for name in dead),
         "skipped": dict(choice.skipped),
         "cases": choice.cases,
+        "suspects": suspects,
     }
-    if suspects:
-        return _judge_suspects(after, before, runs, suspects, facts)
-    _require_all(runs, choice)
-    detail = f"{after.device}: {facts['run']} cases compared; {choice.describe()}"
-    return CheckResult(CHECK, Verdict.PASS, detail, facts, cached)
+    if facts["run"] < len(choice.cases):
+        raise InvalidMeasurement(
+            f"{TARGET} ran {facts['run']} of {len(choice.cases)} chosen cases: it skipped others"
+        )
+    found = Suspicion(suspects, dead, sum(run.passed for run in runs))
+    result = _judge(after, before, found, choice, facts)
+    return replace(result, cached=all(part.cached for part in done))
+
+
+def share_out(cases: Sequence[str], number: int, order: Sequence[str]) -> list[tuple[str, ...]]:
+    """As many parts as run at once, each in the program's order.
+
+    Cases of one operation and type share pipelines, whose compilation is most of the time: they
+    stay together.
+    """
+    size = min(BATCH, -(-len(cases) // number))
+    place = {name: at for at, name in enumerate(order)}
+    alike = sorted(cases, key=lambda name: (name.partition("(")[0], read_type(name), place[name]))
+    parts = [alike[at : at + size] for at in range(0, len(alike), size)]
+    return [tuple(sorted(part, key=place.__getitem__)) for part in parts]
+
+
+@dataclass(frozen=True)
+class Part:
+    """The runs that it took to run some cases, and those at which a run died."""
+
+    runs: tuple[OpsRun, ...]
+    dead: tuple[str, ...]
+    cached: bool
+
+
+def run_part(arm: Arm, cases: Sequence[str]) -> Part:
+    """Run cases, given in the program's order; after a crash go on behind the case that died."""
+    left, runs, dead, cached = [*cases], list[OpsRun](), list[str](), True
+    while left:
+        run, known = run_cases(arm, left, 0)
+        runs.append(run)
+        cached &= known
+        if not run.crashed:
+            break
+        ended = left.index(run.crashed) + 1 if run.crashed in left else 0
+        dead += left[ended : ended + 1] or [AFTER_ALL]
+        left = left[ended + 1 :]
+    return Part(tuple(runs), tuple(dead), cached)
 
 
 def run_cases(arm: Arm, cases: Sequence[str], number: int) -> tuple[OpsRun, bool]:
@@ -116,41 +160,47 @@ def run_cases(arm: Arm, cases: Sequence[str], number: int) -> tuple[OpsRun, bool
     return OpsRun(**facts | {"failed": tuple(facts["failed"])}), cached
 
 
-def _judge_suspects(
-    after: Arm, before: Arm, runs: Sequence[OpsRun], suspects: Sequence[str], facts: dict[str, Any]
+@dataclass(frozen=True)
+class Suspicion:
+    """The cases that failed or died once, those that died, and how many passed."""
+
+    suspects: Sequence[str]
+    dead: Sequence[str]
+    passed: int
+
+
+def _judge(
+    after: Arm, before: Arm, found: Suspicion, choice: Choice, facts: dict[str, Any]
 ) -> CheckResult:
-    bad = _confirm(after, suspects, [*runs])
-    old = _confirm(before, sorted(bad), []) if bad else set()
-    facts |= {"suspects": list(suspects), "failed": sorted(bad), "also in the parent": sorted(old)}
-    new = sorted(bad - old)
-    if new:
+    bad = _confirm(after, found.suspects)
+    old = _confirm(before, sorted(bad))
+    facts |= {"failed": sorted(bad), "also in the parent": sorted(old)}
+    if new := sorted(bad - old):
         detail = f"{after.device}: fails or crashes, the parent does not: {shorten(new)}"
         return CheckResult(CHECK, Verdict.FAIL, detail, facts)
-    if any(run.crashed for run in runs):
-        crashed = shorten([run.crashed for run in runs if run.crashed])
-        detail = f"{after.device}: crashed at or after {crashed}, not by itself or also the parent"
+    if lost := sorted({*found.dead} - bad):
+        detail = f"{after.device}: crashed once, at {shorten(lost)}"
         return CheckResult(CHECK, Verdict.INVALID, detail, facts)
-    told = f"{len(bad)} fail in the parent too" if bad else f"{len(suspects)} failed once"
-    detail = f"{after.device}: {facts['run']} cases compared, {told}: {shorten(suspects)}"
-    return CheckResult(CHECK, Verdict.PASS, detail, facts)
+    if not found.passed:
+        detail = f"{after.device}: all {len(bad)} cases fail, in the parent too: nothing was judged"
+        return CheckResult(CHECK, Verdict.INVALID, detail, facts)
+    told = [f"{found.passed} cases pass; {choice.describe()}"]
+    told += [f"{len(bad)} fail in the parent too: {shorten(sorted(bad))}"] * bool(bad)
+    once = sorted({*found.suspects} - bad)
+    told += [f"{len(once)} failed once: {shorten(once)}"] * bool(once)
+    return CheckResult(CHECK, Verdict.PASS, f"{after.device}: {'; '.join(told)}", facts)
 
 
-def _confirm(arm: Arm, suspects: Sequence[str], earlier: list[OpsRun]) -> set[str]:
-    """Those that fail or crash in two of three runs; each runs alone, a crash ends a run."""
-    bad = set()
-    for name in suspects:
-        seen = [run for run in earlier if name in (*run.failed, run.crashed)][:1]
-        runs = seen + [run_cases(arm, (name,), n)[0] for n in range(len(seen), RUNS)]
-        crashes = sum(bool(run.crashed) for run in runs)
-        if name in count_failed(runs) or crashes * 2 > RUNS:
-            bad.add(name)
-    return bad
+def _confirm(arm: Arm, suspects: Sequence[str]) -> set[str]:
+    """Those that fail or crash in two of three runs, each alone: a crash ends a run."""
+    return {name for name in suspects if name != AFTER_ALL and _is_bad(arm, name)}
 
 
-def _require_all(runs: Sequence[OpsRun], choice: Choice) -> None:
-    """Every chosen case must have run: a name that fits none is skipped without a word."""
-    executed = sum(run.executed for run in runs)
-    if executed < len(choice.cases):
-        raise InvalidMeasurement(
-            f"{TARGET} ran {executed} of {len(choice.cases)} chosen cases: it skipped the others"
-        )
+def _is_bad(arm: Arm, name: str) -> bool:
+    bad = 0
+    for number in range(1, RUNS + 1):
+        run = run_cases(arm, (name,), number)[0]
+        bad += bool(run.failed or run.crashed)
+        if bad >= FAILS or number - bad > RUNS - FAILS:
+            break
+    return bad >= FAILS
