@@ -55,9 +55,9 @@ from validate.speed_stack import (
 )
 from validate.toolchain import find_toolchain
 from validate.verdict import exit_code
-from validate.vulkan.cases import LIMIT
 from validate.vulkan.kit import REMEDY
 from validate.vulkan.lane import Lane, find_kit, open_lane
+from validate.vulkan.options import add_vulkan_options
 
 
 def main() -> None:
@@ -87,7 +87,7 @@ def make_parser() -> argparse.ArgumentParser:
         help="where the HTML report goes (report/index.html in the lab)",
     )
     _add_speed_options(run)
-    _add_vulkan_options(run)
+    add_vulkan_options(run)
     run.set_defaults(run=run_checks)
     samples = commands.add_parser("samples", help="every stored sample of speed, as JSON lines")
     samples.set_defaults(run=run_samples)
@@ -140,25 +140,6 @@ def _add_speed_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_vulkan_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--vulkan",
-        choices=("auto", "off", "on"),
-        default="auto",
-        help="Vulkan checks: where the tools are there (auto), not at all, or else exit code 3",
-    )
-    parser.add_argument(
-        "--vulkan-device", default="", metavar="NAME", help="a GPU first, else lavapipe"
-    )
-    parser.add_argument(
-        "--vulkan-cases",
-        type=int,
-        default=LIMIT,
-        metavar="N",
-        help=f"most cases of test-backend-ops there ({LIMIT})",
-    )
-
-
 def _seconds(text: str) -> float:
     """An argument in seconds."""
     value = float(text)
@@ -205,11 +186,11 @@ def run_checks(args: argparse.Namespace) -> int:
         write_json({"upstream": str(stack.version), "steps": document})
     else:
         write_text(tabulate_verdicts(found.steps, found.speeds))
-    for line in list_not_run(found.steps):
+    for line in (*list_not_run(found.steps), *(lane.not_measured if lane else ())):
         write_message(line)
     header = describe_run(builder, stack, room)
     if lane:
-        header = replace(header, backends=(*header.backends, *lane.backends))
+        header = lane.describe(header)
         found = replace(found, not_measured=(*found.not_measured, *lane.not_measured))
     report = make_report(header, series, found)
     path = write_report(report, (args.report or lab.root / "report" / "index.html").absolute())

@@ -21,7 +21,7 @@ from validate.vulkan.layers import check_layers, parse_messages, require_layer
 from validate.vulkan.ops import check_ops, share_out
 
 # A stand-in for a test-backend-ops with a Vulkan device: `failing` cases fail in every run, `flaky`
-# ones in the first, at `dead` it aborts without a word; what it tells the validation layer's file is `told`.
+# ones in the first, at `dead` it aborts without a word; `told` goes to the validation layer's file.
 FAKE = """
 import os
 from pathlib import Path
@@ -105,7 +105,7 @@ def test_what_fails_in_the_parent_too_is_told_and_no_fault(room: Room, tmp_path:
     step = make_fake(tmp_path / "step", failing=(TWO,))
     found = check_ops(room, step, make_fake(tmp_path / "parent", failing=(TWO,)), INTEREST)
     assert found.verdict is Verdict.PASS
-    assert "1 cases pass" in found.detail
+    assert "Vulkan0: 1 pass; " in found.detail
     assert "1 fail in the parent too" in found.detail
 
 

@@ -25,6 +25,8 @@ TYPICAL = frozenset({"f32", "f16", "q4_0", "q8_0", "q4_k", "iq3_s"})
 ACTIVATIONS = frozenset({"f32", "f16", "q8_1"})
 HOST = ("ggml/src/ggml-vulkan/", "ggml/include/ggml-vulkan.h")
 CASES_OF_UPSTREAM = "tests/test-backend-ops.cpp"
+SHADERS = re.compile(r".*/vulkan-shaders/.*\.(?:comp|glsl)$")
+INTEGER_DOT = re.compile(r"/(?:mul_mat_vecq|mul_mmq|quantize_q8_1)\w*\.(?:comp|glsl)$")
 # Other backends: what changes there can't change what this one computes.
 ELSEWHERE = re.compile(r"ggml/(?:src/ggml-(?!vulkan|base|backend|alloc|quants|common)\w+/|.*\.md$)")
 # Words in the changed lines and functions of the host code, and what they are about.
@@ -61,6 +63,12 @@ class Interest:
     columns: tuple[str, ...] = ()
     anything: bool = False
     files: tuple[str, ...] = ()
+
+    @property
+    def only_integer_dot(self) -> bool:
+        """Whether all shaders that it changes are of the integer dot product (q8_1)."""
+        shaders = [name for name in self.files if SHADERS.match(name)]
+        return bool(shaders) and all(INTEGER_DOT.search(name) for name in shaders)
 
     @property
     def nothing(self) -> bool:

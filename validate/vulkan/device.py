@@ -42,6 +42,11 @@ class Device:
         return any(name in self.description.lower() for name in SOFTWARE_NAMES)
 
     @property
+    def integer_dot(self) -> bool:
+        """Whether the q8_1 shaders are live there; lavapipe of Mesa 25.0 and 26.1 has none."""
+        return "int dot: 0" not in self.path
+
+    @property
     def kind(self) -> str:
         """What stands in brackets after the name of a check."""
         return "software" if self.software else self.description

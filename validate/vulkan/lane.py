@@ -22,12 +22,13 @@ from validate.backend_ops import TARGET as OPS
 from validate.build import BASE, Builder, StepBuild, build_plans
 from validate.glslc_features import try_features, write_tests
 from validate.recipe import Backend, Recipe
+from validate.report_model import Header
 from validate.results import TARGET as RESULTS
 from validate.room import Room
 from validate.shader_root import COMPLETE, SUITES, find_root, root_folder
 from validate.vulkan.cases import LIMIT, Interest, find_interest
 from validate.vulkan.device import Device, find_device, require_driver
-from validate.vulkan.kit import Kit, find_own_kit, open_kit, take_driver
+from validate.vulkan.kit import REMEDY, Kit, find_own_kit, open_kit, take_driver
 
 LOGGER = logging.getLogger("lab")
 TARGETS = (OPS, RESULTS)
@@ -53,16 +54,20 @@ class Lane:
         """What a report may say that something was executed on."""
         return (self.device.backend,) if self.device else ()
 
+    def describe(self, header: Header) -> Header:
+        """The header of a report with what these checks were executed on."""
+        return replace(header, backends=(*header.backends, *self.backends))
+
     @property
     def not_measured(self) -> tuple[str, ...]:
         """What a reader could believe was measured on Vulkan, and was not."""
         if self.kit is None:
-            return ("Vulkan: nothing was built or run; nox -s toolchain makes what that takes.",)
+            return (f"Vulkan: nothing was built or run. {REMEDY}, then nox -s validate.",)
         if self.device is None or not self.device.software:
             return ()
         return (
-            f"Vulkan ran in software ({self.device.description}): no GPU's arithmetic, driver or "
-            f"speed was seen; these checks can fail a step and clear none. {self.device.path}",
+            f"Vulkan ran in software ({self.device.path or self.device.description}): no GPU's "
+            "arithmetic, driver or speed was seen; these checks can fail a step and clear none.",
         )
 
 

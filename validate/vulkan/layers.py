@@ -28,7 +28,7 @@ from validate.vulkan.device import LAYER
 from validate.vulkan.ops import list_both
 
 CHECK = "vulkan validation"
-LIMIT = 16
+LIMIT = 8
 SECONDS = 1800.0
 _MESSAGE = re.compile(
     r"^(?:Validation )?(?P<level>Error|Warning|Performance Warning): \[ ?(?P<old>[\w-]+) ?\]"

@@ -90,14 +90,15 @@ def run_choice(after: Arm, before: Arm, choice: Choice, order: Sequence[str]) ->
     facts: dict[str, Any] = {
         "device": after.device,
         "planned": choice.planned,
-        "run": sum(run.executed for run in runs) + sum(name != AFTER_ALL for name in dead),
+        "run": len(choice.cases),
+        "executed": sum(run.executed for run in runs) + sum(name != AFTER_ALL for name in dead),
         "skipped": dict(choice.skipped),
         "cases": choice.cases,
         "suspects": suspects,
     }
-    if facts["run"] < len(choice.cases):
+    if facts["executed"] < facts["run"]:
         raise InvalidMeasurement(
-            f"{TARGET} ran {facts['run']} of {len(choice.cases)} chosen cases: it skipped others"
+            f"{TARGET} ran {facts['executed']} of {facts['run']} chosen cases: it skipped others"
         )
     found = Suspicion(suspects, dead, sum(run.passed for run in runs))
     result = _judge(after, before, found, choice, facts)
@@ -184,7 +185,7 @@ def _judge(
     if not found.passed:
         detail = f"{after.device}: all {len(bad)} cases fail, in the parent too: nothing was judged"
         return CheckResult(CHECK, Verdict.INVALID, detail, facts)
-    told = [f"{found.passed} cases pass; {choice.describe()}"]
+    told = [f"{found.passed} pass; {choice.describe()}"]
     told += [f"{len(bad)} fail in the parent too: {shorten(sorted(bad))}"] * bool(bad)
     once = sorted({*found.suspects} - bad)
     told += [f"{len(once)} failed once: {shorten(once)}"] * bool(once)

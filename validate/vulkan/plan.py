@@ -18,6 +18,10 @@ from validate.vulkan.lane import Lane
 
 BUILD, LOGITS = "vulkan build", "vulkan results"
 NOT_HERE = "not run: this machine has no Vulkan tools new enough; make them with nox -s toolchain"
+NO_LAYER = (
+    "not run: no validation layer here; install vulkan-validationlayers or run nox -s toolchain"
+)
+NO_INTEGER_DOT = "the integer-dot shaders that it changes were not run: the device has none"
 UNTOUCHED = "not built: it touches nothing that a Vulkan device computes with"
 Check = Callable[[], CheckResult]
 
@@ -36,9 +40,16 @@ class VulkanArms:
     limit: int
 
     def test_ops(self) -> CheckResult:
-        """The operations that the step touches."""
+        """The operations that the step touches.
+
+        A pass is only shown where none of the shaders that it changes can have run.
+        """
         sides = (self.room, self.step, self.parent)
-        return ops.check_ops(*sides, self.interest, limit=self.limit)
+        found = ops.check_ops(*sides, self.interest, limit=self.limit)
+        if self.device.integer_dot or not self.interest.only_integer_dot:
+            return found
+        shown = {Verdict.PASS: Verdict.INFORMATION}.get(found.verdict, found.verdict)
+        return replace(found, verdict=shown, detail=f"{found.detail}; {NO_INTEGER_DOT}")
 
     def compare_logits(self) -> CheckResult:
         """All layers of the model on the device."""
@@ -46,6 +57,8 @@ class VulkanArms:
 
     def validate(self) -> CheckResult:
         """A few cases under the validation layer."""
+        if self.kit.layers is None:
+            return CheckResult(layers.CHECK, Verdict.INFORMATION, NO_LAYER, cached=True)
         layered = with_layers(self.room.launch, self.kit)
         return layers.check_layers(self.room, layered, self.step, self.parent, self.interest)
 
