@@ -57,6 +57,14 @@ def test_a_change_that_names_nothing_is_about_everything() -> None:
     assert (found.ops, found.anything, found.nothing) == ((), True, False)
 
 
+def test_a_patch_of_integer_dot_shaders_alone_is_told_from_others() -> None:
+    quantised = diff(f"{SHADERS}mul_mat_vecq.comp", "+x") + diff(HOST, "+mmvq")
+    assert read_interest(quantised).only_integer_dot
+    both = quantised + diff(f"{SHADERS}mul_mat_vec_iq3_s.comp", "+x")
+    assert not read_interest(both).only_integer_dot
+    assert not read_interest(diff(HOST, "+mmvq")).only_integer_dot
+
+
 def test_types_are_those_that_the_patch_names() -> None:
     found = read_interest(diff(f"{SHADERS}mul_mat_vec_iq3_s.comp", "-float q2_K;"))
     assert found.types == {"iq3_s", "q2_k"}

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from script_programs import make_room
+from script_programs import make_room, make_step
 from tiny_project import Change, make_builder, make_stack
 
 from series.model import Stack
@@ -17,12 +17,12 @@ from validate.compile_error import CompileError
 from validate.report_build import Findings
 from validate.room import Room
 from validate.verdict import CheckResult, StepVerdict, Verdict, exit_code
-from validate.vulkan import device
+from validate.vulkan import device, plan
 from validate.vulkan.cases import Interest
 from validate.vulkan.device import Device
 from validate.vulkan.kit import Kit
 from validate.vulkan.lane import Lane, find_kit, open_lane
-from validate.vulkan.plan import plan_vulkan
+from validate.vulkan.plan import VulkanArms, plan_vulkan
 
 OTHER = Change("0001-speculative.patch", {"common/speculative.cpp": "int draft;\n"})
 VULKAN = Change("0002-mul-mm.patch", {"ggml/src/ggml-vulkan/ggml-vulkan.cpp": "int mul_mm;\n"})
@@ -101,6 +101,32 @@ def test_software_never_counts_as_the_backend_that_a_patch_claims(room: Room) ->
     assert Findings([], [], not_measured=lane.not_measured).not_measured
     hardware = fake_lane(Device("Vulkan0", "A GPU", room.launch))
     assert (hardware.backends, hardware.not_measured) == (("vulkan",), ())
+
+
+def test_a_pass_of_integer_dot_shaders_is_only_shown_where_there_is_none(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = CheckResult("vulkan ops", Verdict.PASS, "3 pass")
+    monkeypatch.setattr(plan.ops, "check_ops", lambda *_, **__: ran)
+    quantised = Interest(("MUL_MAT",), files=("ggml/src/ggml-vulkan/vulkan-shaders/mul_mmq.comp",))
+    step = make_step(room.lab.root / "step", {})
+
+    def test_on(path: str) -> CheckResult:
+        found = Device("Vulkan0", "llvmpipe", room.launch, path)
+        arms = VulkanArms(room, KIT, found, step, step, quantised, "nmse", 1)
+        return arms.test_ops()
+
+    shown = test_on("int dot: 0 | matrix cores: none")
+    assert (shown.verdict, plan.NO_INTEGER_DOT in shown.detail) == (Verdict.INFORMATION, True)
+    assert test_on("int dot: 1") == ran
+
+
+def test_without_a_validation_layer_that_check_is_not_run_and_fails_nothing(room: Room) -> None:
+    step = make_step(room.lab.root / "step", {})
+    found = Device("Vulkan0", "llvmpipe", room.launch)
+    arms = VulkanArms(room, KIT, found, step, step, Interest(), "nmse", 1)
+    told = arms.validate()
+    assert (told.verdict, "nox -s toolchain" in told.detail) == (Verdict.INFORMATION, True)
 
 
 def test_a_named_root_that_is_none_is_a_fault(lab: Lab, tmp_path: Path) -> None:

@@ -84,7 +84,8 @@ def run_choice(after: Arm, before: Arm, choice: Choice, order: Sequence[str]) ->
     parts = share_out(choice.cases, after.room.threads, order)
     with ThreadPoolExecutor(after.room.threads) as pool:
         done = list(pool.map(lambda part: run_part(after, part), parts))
-    runs = [run for part in done for run in part.runs]
+    timed = [each for part in done for each in part.timed]
+    runs = [each.run for each in timed]
     dead = sorted(name for part in done for name in part.dead)
     suspects = sorted({name for run in runs for name in run.failed} | {*dead})
     facts: dict[str, Any] = {
@@ -95,6 +96,7 @@ def run_choice(after: Arm, before: Arm, choice: Choice, order: Sequence[str]) ->
         "skipped": dict(choice.skipped),
         "cases": choice.cases,
         "suspects": suspects,
+        "seconds": max(sum(each.seconds for each in part.timed) for part in done),
     }
     if facts["executed"] < facts["run"]:
         raise InvalidMeasurement(
@@ -102,7 +104,7 @@ def run_choice(after: Arm, before: Arm, choice: Choice, order: Sequence[str]) ->
         )
     found = Suspicion(suspects, dead, sum(run.passed for run in runs))
     result = _judge(after, before, found, choice, facts)
-    return replace(result, cached=all(part.cached for part in done))
+    return replace(result, cached=all(each.cached for each in timed))
 
 
 def share_out(cases: Sequence[str], number: int, order: Sequence[str]) -> list[tuple[str, ...]]:
@@ -122,28 +124,34 @@ def share_out(cases: Sequence[str], number: int, order: Sequence[str]) -> list[t
 class Part:
     """The runs that it took to run some cases, and those at which a run died."""
 
-    runs: tuple[OpsRun, ...]
+    timed: tuple[TimedRun, ...]
     dead: tuple[str, ...]
-    cached: bool
 
 
 def run_part(arm: Arm, cases: Sequence[str]) -> Part:
     """Run cases, given in the program's order; after a crash go on behind the case that died."""
-    left, runs, dead, cached = [*cases], list[OpsRun](), list[str](), True
+    left, timed, dead = [*cases], list[TimedRun](), list[str]()
     while left:
-        run, known = run_cases(arm, left, 0)
-        runs.append(run)
-        cached &= known
-        if not run.crashed:
+        timed.append(run_cases(arm, left, 0))
+        if not (last := timed[-1].run.crashed):
             break
-        ended = left.index(run.crashed) + 1 if run.crashed in left else 0
+        ended = left.index(last) + 1 if last in left else 0
         dead += left[ended : ended + 1] or [AFTER_ALL]
         left = left[ended + 1 :]
-    return Part(tuple(runs), tuple(dead), cached)
+    return Part(tuple(timed), tuple(dead))
 
 
-def run_cases(arm: Arm, cases: Sequence[str], number: int) -> tuple[OpsRun, bool]:
-    """One run of some cases by their full names, and whether it was in the cache."""
+@dataclass(frozen=True)
+class TimedRun:
+    """A run, its wall time, and whether it was in the cache."""
+
+    run: OpsRun
+    seconds: float
+    cached: bool
+
+
+def run_cases(arm: Arm, cases: Sequence[str], number: int) -> TimedRun:
+    """One run of some cases by their full names."""
     arguments = ("test", "-b", arm.device, "-o", ",".join(cases))
     inputs = {
         "check": CHECK,
@@ -155,10 +163,12 @@ def run_cases(arm: Arm, cases: Sequence[str], number: int) -> tuple[OpsRun, bool
 
     def produce() -> dict[str, Any]:
         done = arm.room.run(arm.binaries, TARGET, *arguments, seconds=SECONDS)
-        return asdict(parse_ops(done.text, done.code, arm.device))
+        found = asdict(parse_ops(done.text, done.code, arm.device))
+        return {"run": found, "seconds": round(done.seconds, 1)}
 
     facts, cached = arm.room.cache.obtain(inputs, produce)
-    return OpsRun(**facts | {"failed": tuple(facts["failed"])}), cached
+    run = OpsRun(**facts["run"] | {"failed": tuple(facts["run"]["failed"])})
+    return TimedRun(run, facts["seconds"], cached)
 
 
 @dataclass(frozen=True)
@@ -200,7 +210,7 @@ def _confirm(arm: Arm, suspects: Sequence[str]) -> set[str]:
 def _is_bad(arm: Arm, name: str) -> bool:
     bad = 0
     for number in range(1, RUNS + 1):
-        run = run_cases(arm, (name,), number)[0]
+        run = run_cases(arm, (name,), number).run
         bad += bool(run.failed or run.crashed)
         if bad >= FAILS or number - bad > RUNS - FAILS:
             break
