@@ -13,9 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from real_stack import provide_stack
+from real_stack import SERIES, provide_stack
 
+from series.decisions import Decisions
+from series.manifest import load_series
 from series.model import Stack, Step
+from series.topic_stack import Rebuilder, TopicStack
 from upstream import process
 from upstream.git import Git, Person, Stage
 from upstream.lab import Lab, open_lab
@@ -33,7 +36,7 @@ from validate.vulkan.layers import parse_messages, require_layer
 from validate.vulkan.plan import plan_vulkan
 
 pytestmark = pytest.mark.e2e
-PAD, PLANTED = "vulkan-mul-mm-pad.patch", "wrong-soft-max"
+PAD, PLANTED, OTHER = "vulkan-mul-mm-pad.patch", "wrong-soft-max", "another-readme"
 WRITER = Person("Ada", "ada@example.org", "1700000000 +0000")
 SHADER = "ggml/src/ggml-vulkan/vulkan-shaders/soft_max.comp"
 RIGHT, WRONG = b"FLOAT_TYPE rcpdivisor = 1.0/sum;", b"FLOAT_TYPE rcpdivisor = 1.01/sum;"
@@ -86,21 +89,24 @@ class Bench:
         return {name: check() for name, check in plan if name.startswith(wanted)}
 
 
-def plant(git: Git, lab: Lab, parent: Step) -> Step:
-    text = git.read_blob(f"{parent.tree}:{SHADER}")
-    assert text is not None
-    assert text.count(RIGHT) == 1
-    blob = git.write_blob(text.replace(RIGHT, WRONG))
-    tree = git.edit_tree(parent.tree, [Stage("100644", blob, 0, SHADER)], lab.scratch)
-    return Step("planted", PLANTED, git.write_commit(tree, (parent.commit,), WRITER, "x"), tree)
+def edit(lab: Lab, parent: Step, name: str, path: str, text: bytes) -> Step:
+    git = Git(lab.repository)
+    tree = git.edit_tree(parent.tree, [Stage("100644", git.write_blob(text), 0, path)], lab.scratch)
+    return Step("planted", name, git.write_commit(tree, (parent.commit,), WRITER, "x"), tree)
 
 
 def open_stack(lab: Lab) -> Stack:
-    """The real series up to the pad, and a fault on top of it."""
-    git, stack = Git(lab.repository), provide_stack(lab)
-    last = next(at for at, step in enumerate(stack.steps) if step.patch == PAD)
-    steps = stack.steps[: last + 1]
-    return replace(stack, steps=(*steps, plant(git, lab, steps[-1])))
+    """The topic of the pad alone, a fault on top of it, and a step that touches no Vulkan."""
+    git, series = Git(lab.repository), load_series(SERIES)
+    rebuilder = Rebuilder(git, series, provide_stack(lab), Decisions({}, {}, {}, {}), lab.scratch)
+    alone = rebuilder.rebuild(next(topic for topic in series.topics if PAD in topic.patches))
+    assert isinstance(alone, TopicStack)
+    pad = alone.stack.steps[-1]
+    text = git.read_blob(f"{pad.tree}:{SHADER}") or b""
+    assert text.count(RIGHT) == 1
+    fault = edit(lab, pad, PLANTED, SHADER, text.replace(RIGHT, WRONG))
+    other = edit(lab, fault, OTHER, "README.md", b"another\n")
+    return replace(alone.stack, steps=(*alone.stack.steps, fault, other))
 
 
 @pytest.fixture(scope="module")
@@ -134,8 +140,7 @@ def test_a_wrong_shader_fails(bench: Bench) -> None:
 
 
 def test_a_step_without_vulkan_files_is_not_built(bench: Bench) -> None:
-    other = next(name for name, found in bench.lane.interests.items() if found.nothing)
-    (found,) = bench.check(other).values()
+    (found,) = bench.check(OTHER).values()
     assert found.verdict is Verdict.IDENTICAL
 
 
