@@ -26,12 +26,12 @@ from validate.build import Builder
 from validate.models import provide_model
 from validate.recipe import llama_recipe
 from validate.room import Room
-from validate.shader_root import find_root, make_root
+from validate.shader_root import SUITES, make_root
 from validate.toolchain import find_toolchain
 from validate.verdict import CheckResult, Verdict
 from validate.vulkan.device import software_launch, with_layers
-from validate.vulkan.kit import Kit, open_kit
-from validate.vulkan.lane import Lane, open_lane
+from validate.vulkan.kit import Kit
+from validate.vulkan.lane import Lane, find_kit, open_lane
 from validate.vulkan.layers import parse_messages, require_layer
 from validate.vulkan.plan import plan_vulkan
 
@@ -66,17 +66,15 @@ int main(void) {
 
 
 @pytest.fixture(scope="module")
-def root() -> Path:
+def kit() -> Kit:
     lab = open_lab()
-    found = find_root(lab)
-    if found is None and (os.geteuid() != 0 or shutil.which("debootstrap") is None):
+    if os.geteuid() == 0 and shutil.which("debootstrap"):
+        for suite in SUITES:
+            make_root(lab, suite)
+    found = find_kit(lab)
+    if found is None:
         pytest.skip("no toolchain root, and making one takes root and debootstrap")
-    return found or make_root(lab, "trixie")
-
-
-@pytest.fixture(scope="module")
-def kit(root: Path) -> Kit:
-    return open_kit(open_lab(), root)
+    return found
 
 
 @dataclass(frozen=True)

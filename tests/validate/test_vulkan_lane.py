@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tiny_project import Change, make_builder, make_stack
 from series.model import Stack
 from upstream.errors import EnvironmentFault
 from upstream.lab import Lab
+from validate import __main__ as commands
 from validate.build import Plan, StepBuild
 from validate.compile_error import CompileError
 from validate.report_build import Findings
@@ -22,6 +24,7 @@ from validate.vulkan.cases import Interest
 from validate.vulkan.device import Device
 from validate.vulkan.kit import Kit
 from validate.vulkan.lane import Lane, find_kit, open_lane
+from validate.vulkan.options import add_vulkan_options
 from validate.vulkan.plan import VulkanArms, plan_vulkan
 
 OTHER = Change("0001-speculative.patch", {"common/speculative.cpp": "int draft;\n"})
@@ -57,6 +60,23 @@ def test_a_machine_without_the_tools_is_told_and_fails_nothing(
     assert exit_code([StepVerdict(VULKAN.name, "base", (good, found))]) == 0
     assert "nothing was built" in lane.not_measured[0]
     assert lane.backends == ()
+
+
+def test_the_command_line_decides_whether_the_lane_is_opened(
+    lab: Lab, room: Room, stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "find_kit", lambda *_: None)
+    parser = argparse.ArgumentParser()
+    add_vulkan_options(parser)
+    parser.set_defaults(root=None)
+    builder = make_builder(lab)
+    assert commands.make_lane(parser.parse_args(["--vulkan", "off"]), builder, stack, room) is None
+    lane = commands.make_lane(parser.parse_args([]), builder, stack, room)
+    assert lane is not None
+    assert "nox -s toolchain" in lane.not_measured[0]
+    with pytest.raises(EnvironmentFault, match="no glslc, headers and loader") as found:
+        commands.make_lane(parser.parse_args(["--vulkan", "on"]), builder, stack, room)
+    assert "nox -s toolchain" in found.value.remedy
 
 
 def test_a_step_that_touches_nothing_of_vulkan_is_identical_and_not_built(

@@ -89,7 +89,9 @@ def find_device(room: Room, binaries: StepBinaries, kit: Kit, wanted: str = "") 
             remedy="name one of these with --vulkan-device",
         )
     tried = f"the Vulkan driver {kit.software}" if kit.software else "the machine's Vulkan driver"
-    raise EnvironmentFault(f"{tried} lists no device", remedy=f"{REMEDY}; mend the driver")
+    raise EnvironmentFault(
+        f"{tried} lists no device", remedy=f"mend the driver, or {REMEDY}, or pass --vulkan off"
+    )
 
 
 def has_gpu() -> bool:
@@ -112,7 +114,7 @@ def software_launch(kit: Kit) -> Launch:
     if kit.software is None:
         raise EnvironmentFault(
             f"{kit.name} has no lavapipe (Mesa's Vulkan driver in software)",
-            remedy=f"install mesa-vulkan-drivers, or {REMEDY}",
+            remedy=f"install mesa-vulkan-drivers, or {REMEDY}, or pass --vulkan off",
         )
     quiet = {"VK_LOADER_LAYERS_DISABLE": "~implicit~"}
     # Compiling a pipeline is most of a case's time: 10 to 40 s, with Mesa's cache half a second.

@@ -25,7 +25,7 @@ from validate.recipe import Backend, Recipe
 from validate.report_model import Header
 from validate.results import TARGET as RESULTS
 from validate.room import Room
-from validate.shader_root import COMPLETE, SUITES, find_root, root_folder
+from validate.shader_root import SUITES, find_root
 from validate.vulkan.cases import LIMIT, Interest, find_interest
 from validate.vulkan.device import Device, find_device, require_driver
 from validate.vulkan.kit import REMEDY, Kit, find_own_kit, open_kit, take_driver
@@ -62,7 +62,7 @@ class Lane:
     def not_measured(self) -> tuple[str, ...]:
         """What a reader could believe was measured on Vulkan, and was not."""
         if self.kit is None:
-            return (f"Vulkan: nothing was built or run. {REMEDY}, then nox -s validate.",)
+            return (f"Vulkan: nothing was built or run here; {REMEDY}, then nox -s validate",)
         if self.device is None or not self.device.software:
             return ()
         return (
@@ -77,10 +77,10 @@ def find_kit(lab: Lab, root: Path | None = None) -> Kit | None:
     Of the lab's roots the one with the newer Mesa lends its driver: lavapipe has cooperative
     matrices there (seen: 26.1 yes, 25.0 no).
     """
-    if root or (root := find_root(lab)):
-        newer = root_folder(lab, SUITES[1])
-        kit = open_kit(lab, root)
-        return take_driver(kit, newer) if (newer / COMPLETE).is_file() else kit
+    newer = find_root(lab, SUITES[1])
+    if place := root or find_root(lab) or newer:
+        kit = open_kit(lab, place)
+        return take_driver(kit, newer) if newer else kit
     return find_own_kit(lab)
 
 
