@@ -30,6 +30,8 @@ State = Literal["ok", "warning", "missing"]
 COLOURS = {"ok": "green", "warning": "yellow", "missing": "bold red"}
 MINIMUM_PYTHON = (3, 11)
 NEEDED_MEGABYTES = 4000  # one build tree, the binaries of a stack, downloads and the repository
+ROOT_VERSIONS = "toolchain-versions.txt"  # ci/toolchain_root.sh writes it last
+DECIDING = ("glslc ", "mesa-vulkan-drivers ", "vulkan-validationlayers ")
 SECONDS = 15.0  # for a program that says its version or compiles ten lines
 PROGRAM = """
 #include <filesystem>
@@ -86,6 +88,7 @@ def run_probes(args: argparse.Namespace) -> Iterator[Finding]:
     yield find_compiler("C compiler", ("CC", "cc", "gcc", "clang"), lab)
     yield from (find_build_tool(name) for name in ("cmake", "ninja"))
     yield find_ccache()
+    yield find_shader_tools(lab)
     yield find_folder(lab)
     yield find_space(lab, args.need)
     yield find_locks(lab)
@@ -184,6 +187,24 @@ def find_ccache() -> Finding:
         remedy = "install ccache from your distribution (optional: rebuilds become faster)"
         return Finding("ccache", "warning", "not on PATH; builds work without it", remedy)
     return Finding("ccache", "ok", f"{first_line(found)} ({found})")
+
+
+def find_shader_tools(lab: Lab) -> Finding:
+    """The toolchain roots, with which shaders are compiled and Vulkan runs in software."""
+    name, usual = "shader tools", ("trixie", "trixie-backports")
+    lists = {suite: lab.root / "toolchain" / suite / ROOT_VERSIONS for suite in usual}
+    found = {suite: path.read_text() for suite, path in lists.items() if path.is_file()}
+    said = "; ".join(f"{suite}: {', '.join(pick_versions(text))}" for suite, text in found.items())
+    missing = [f"nox -s toolchain -- --suite {each}" for each in usual if each not in found]
+    if not missing:
+        return Finding(name, "ok", said)
+    remedy = f"as root: {', '.join(missing)} (optional: nox -s isa and the Vulkan checks take it)"
+    return Finding(name, "warning", said or "no toolchain root is here yet", remedy)
+
+
+def pick_versions(text: str) -> list[str]:
+    """Of a root's list of packages those that decide what a shader check says."""
+    return [line for line in text.splitlines() if line.startswith(DECIDING)]
 
 
 def first_line(program: str) -> str:

@@ -6,6 +6,7 @@ import argparse
 import hashlib
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from series.manifest import load_series
@@ -18,7 +19,7 @@ from upstream.edge import (
     write_message,
     write_text,
 )
-from upstream.errors import ExitCode, UsageError
+from upstream.errors import EnvironmentFault, ExitCode, UsageError
 from upstream.git import Git, require_git
 from upstream.lab import Lab, hold_lock, open_lab
 from validate.build import Builder, build_stack
@@ -54,6 +55,9 @@ from validate.speed_stack import (
 )
 from validate.toolchain import find_toolchain
 from validate.verdict import exit_code
+from validate.vulkan.kit import REMEDY
+from validate.vulkan.lane import Lane, find_kit, open_lane
+from validate.vulkan.options import add_vulkan_options
 
 
 def main() -> None:
@@ -83,6 +87,7 @@ def make_parser() -> argparse.ArgumentParser:
         help="where the HTML report goes (report/index.html in the lab)",
     )
     _add_speed_options(run)
+    add_vulkan_options(run)
     run.set_defaults(run=run_checks)
     samples = commands.add_parser("samples", help="every stored sample of speed, as JSON lines")
     samples.set_defaults(run=run_samples)
@@ -170,8 +175,9 @@ def run_checks(args: argparse.Namespace) -> int:
         require_measurable(room, builds, Placement(1, args.device), profile)
     book = LedgerBook(lab, builder.git, series, stack, met_versions(builder.git, series, stack))
     root = args.root or find_root(lab)
-    steps = validate_stack(Validation(room, series, source, root, book, open_corpus()), builds)
-    found = Findings(steps, builds)
+    lane = make_lane(args, builder, stack, room)
+    validation = Validation(room, series, source, root, book, open_corpus(), lane)
+    found = Findings(validate_stack(validation, builds), builds)
     if profile:
         found = measure(args, profile, room, builder, found)
     code = exit_code(found.steps, strict=args.strict)
@@ -180,9 +186,12 @@ def run_checks(args: argparse.Namespace) -> int:
         write_json({"upstream": str(stack.version), "steps": document})
     else:
         write_text(tabulate_verdicts(found.steps, found.speeds))
-    for line in list_not_run(found.steps):
+    for line in (*list_not_run(found.steps), *(lane.not_measured if lane else ())):
         write_message(line)
     header = describe_run(builder, stack, room)
+    if lane:
+        header = lane.describe(header)
+        found = replace(found, not_measured=(*found.not_measured, *lane.not_measured))
     report = make_report(header, series, found)
     path = write_report(report, (args.report or lab.root / "report" / "index.html").absolute())
     write_message(f"report: {path}")
@@ -215,6 +224,17 @@ def measure(
     text = format_all(speeds, {name: each.samples for name, each in measured.items()})
     steps = add_speed(found.steps, pairings, measured)
     return Findings(steps, found.builds, speeds, pr_text=text)
+
+
+def make_lane(args: argparse.Namespace, builder: Builder, stack: Stack, room: Room) -> Lane | None:
+    """The Vulkan lane as --vulkan asks for it. Raises EnvironmentFault for `on` without tools."""
+    if args.vulkan == "off":
+        return None
+    kit = find_kit(room.lab, args.root)
+    if kit is None and args.vulkan == "on":
+        raise EnvironmentFault("no glslc, headers and loader for Vulkan here", remedy=REMEDY)
+    limit, device = max(1, args.vulkan_cases), args.vulkan_device
+    return open_lane(builder, stack, room, kit, limit=limit, device=device)
 
 
 def run_samples(args: argparse.Namespace) -> int:

@@ -32,13 +32,15 @@ CHECK = "backend ops"
 TARGET = "test-backend-ops"
 CPU = "CPU"
 RUNS = 3
+START = "the start"
 FAILS = 2  # of RUNS: one failure may be an unlucky draw
 ONLY_NEW = "its new ones only, the libraries are the parent's"
 MOST_NEW = 300  # cases that are named one by one
 # Where `use_ref` of ggml-cpu chooses other code (ggml-cpu.c, ops.cpp, tiled.cpp of b11549).
 OWN_REFERENCE = ("MUL_MAT", "FLASH_ATTN_EXT", "RMS_NORM_MUL")
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
-_CASE = re.compile(r"^  ([A-Z][A-Z0-9_a-z]*\(.*?\)): (.*)$")
+# A case is named after it ran: what it was told comes first (`[MUL_MAT] ERR = 0.1 > 0.0005 `).
+_CASE = re.compile(r"(?:^|.* )  ([A-Z][A-Z0-9_a-z]*\(.*?\)): (.*)$")
 _END = re.compile(r"\b(OK|FAIL)$")
 _SUMMARY = re.compile(r"^  (\d+)/(\d+) tests passed$", re.MULTILINE)
 _DEVICE = re.compile(r"^Backend \d+/\d+: (.*)\n  (.*)$", re.MULTILINE)
@@ -46,7 +48,8 @@ _DEVICE = re.compile(r"^Backend \d+/\d+: (.*)\n  (.*)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class OpsRun:
-    """One run: how many cases passed, which failed, where it crashed ("" when it did not).
+    """One run: how many cases passed, which failed, where it crashed ("" when it did not): at the
+    case after the one that `crashed` names, or at "the start".
 
     `compared` are the executed cases that were compared with other code than their own.
     """
@@ -78,7 +81,7 @@ def check_backend_ops(
     if step.fingerprint(TARGET) == parent.fingerprint(TARGET):
         return CheckResult(CHECK, Verdict.IDENTICAL, cached=True)
     known, supported = (list_supported(room, each, device) for each in (parent, step))
-    lost = _compare_supported(known, supported, device)
+    lost = compare_supported(known, supported, device)
     if lost is not None:
         return lost
     new = _list_new_cases(known, supported) if has_same_libraries(step, parent) else ()
@@ -117,7 +120,7 @@ def parse_ops(output: str, code: int, device: str) -> OpsRun:
     text = _ANSI.sub("", output)
     require_device(text, device)
     names: dict[str, list[str]] = {"OK": [], "FAIL": []}
-    last = "the start"
+    last = START
     for line in text.splitlines():
         if case := _CASE.match(line):
             last = case[1]
@@ -165,6 +168,7 @@ def run_ops(
     """The three runs of one step and whether all were found in the cache."""
     arguments = ("test", "-b", device, *(("-o", ",".join(ops)) if ops else ()))
     inputs = {"check": CHECK, "binaries": binaries.fingerprint(TARGET), "arguments": arguments}
+    inputs |= room.launch.inputs
 
     def produce() -> dict[str, Any]:
         done = room.run(binaries, TARGET, *arguments)
@@ -179,6 +183,7 @@ def list_supported(room: Room, binaries: StepBinaries, device: str) -> dict[str,
     """Every case that the program knows, whatever the patch touches: it takes no second."""
     arguments = ("support", "-b", device, "--output", "csv")
     inputs = {"check": CHECK, "binaries": binaries.fingerprint(TARGET), "arguments": arguments}
+    inputs |= room.launch.inputs
 
     def produce() -> dict[str, Any]:
         done = room.run(binaries, TARGET, *arguments)
@@ -227,7 +232,7 @@ def _describe_rest(alone: int, touched: Touched) -> str:
     return ran + (f"; all ops, for {shorten(touched.unknown)}" if touched.unknown else "")
 
 
-def _compare_supported(
+def compare_supported(
     before: Mapping[str, bool], after: Mapping[str, bool], device: str
 ) -> CheckResult | None:
     """The verdict on cases that the parent supports and the step does not, None without any."""

@@ -84,13 +84,19 @@ def build_stack(builder: Builder, stack: Stack, *, keep_going: bool = True) -> l
     `keep_going` false it is the last. Raises EnvironmentFault when the machine is at fault
     (disk, memory, a missing tool, another build).
     """
-    plans = builder.plan(stack)
+    return _compare(build_plans(builder, builder.plan(stack), keep_going=keep_going))
+
+
+def build_plans(
+    builder: Builder, plans: tuple[Plan, ...], *, keep_going: bool = True
+) -> list[StepBuild]:
+    """Build some trees, without a comparison; raises what build_stack raises."""
     found = [builder.store.load(plan.key) for plan in plans]
     if all(found):
         pairs = zip(plans, found, strict=True)
-        return _compare([StepBuild(plan, "cached", binaries=kept) for plan, kept in pairs])
+        return [StepBuild(plan, "cached", binaries=kept) for plan, kept in pairs]
     with hold_lock(builder.lab, "build"):
-        return _compare(list(_build_all(builder, plans, keep_going)))
+        return list(_build_all(builder, plans, keep_going))
 
 
 def _build_all(builder: Builder, plans: tuple[Plan, ...], keep_going: bool) -> Iterator[StepBuild]:

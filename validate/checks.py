@@ -27,6 +27,8 @@ from validate.room import Room
 from validate.source_tree import SourceTree
 from validate.teeth import OwnCheck
 from validate.verdict import CheckResult, StepVerdict, Verdict
+from validate.vulkan.lane import Lane
+from validate.vulkan.plan import plan_vulkan
 
 LOGGER = logging.getLogger("lab")
 BUILD = "build"
@@ -37,7 +39,8 @@ Check = Callable[[], CheckResult]
 @dataclass(frozen=True)
 class Validation:
     """What judging a stack takes. `root` is handed to the patches' own checks as `--root`;
-    without `ledgers` or `corpus` (stand-ins for llama.cpp) the checks that take them are left out.
+    without `ledgers` or `corpus` (stand-ins for llama.cpp) the checks that take them are left out,
+    and without `vulkan` those on a Vulkan device.
     """
 
     room: Room
@@ -46,6 +49,7 @@ class Validation:
     root: Path | None = None
     ledgers: LedgerBook | None = None
     corpus: Corpus | None = None
+    vulkan: Lane | None = None
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,7 @@ def _plan_checks(validation: Validation, pair: Pair) -> list[tuple[str, Check]]:
     checks += _plan_isa(validation, pair, claim)
     checks.append((archs.CHECK, lambda: archs.check_archs(room, step, parent)))
     checks += _plan_numerics(validation, pair, Arms(step, parent, _trees(pair), numerics))
+    checks += _plan_vulkan(validation, pair.step.name)
     if claim.free:
         checks.append((instructions.CHECK, lambda: instructions.check_free(room, step, parent)))
     return checks
@@ -128,6 +133,13 @@ def _plan_isa(validation: Validation, pair: Pair, claim: Claim) -> list[tuple[st
     lab, git = validation.room.lab, validation.source.git
     step = StepPair(pair.step.name, pair.parent.name, *_trees(pair), claim.isa)
     return [(ISA, lambda: check_isa(lab, git, step)), (HIP, lambda: check_hip(lab, git, step))]
+
+
+def _plan_vulkan(validation: Validation, step: str) -> list[tuple[str, Check]]:
+    if validation.vulkan is None:
+        return []
+    numerics = validation.series.claim(step).numerics.get("vulkan", "bit-exact")
+    return plan_vulkan(validation.vulkan, validation.room, numerics, step)
 
 
 def _trees(pair: Pair) -> tuple[str, str]:

@@ -17,6 +17,7 @@ from upstream.errors import InvalidMeasurement
 from upstream.process import Completed
 from validate.artifacts import StepBinaries
 from validate.float_model import cache_type, open_float_room
+from validate.guards import NO_DEVICE
 from validate.room import ENDED_BY_ITSELF, Room, last_line, require_target
 from validate.verdict import CheckResult, Verdict
 
@@ -27,6 +28,7 @@ PROMPT = (
     "The patch queue of a project is a list of changes, each made on top of the one before it. "
     "Seven of them add a feature: 1, 2, 3, 5, 8, 13 and 21."
 )
+SHORT_PROMPT = PROMPT.partition(",")[0]  # on a driver in software seconds, not a minute
 _NMSE = re.compile(r"NMSE=\s*([-+.\w]+)")
 _JUDGED = re.compile(rb"(OK|FAIL)\b")  # a colour code stands before it
 
@@ -133,8 +135,10 @@ def _arguments(room: Room) -> tuple[str, ...]:
     steady = ("-t", str(room.threads), "-tb", str(room.threads), "-fa", "off")
     kind = cache_type(room.model)
     sizes = ("-c", "512", "-b", "512", "-ub", "512", "-ctk", kind, "-ctv", kind)
-    where = ("-ngl", "0", "--device", "none", "-fit", "off")
-    return ("-m", room.model.name, "-p", PROMPT, *steady, *sizes, *where)
+    device = room.launch.device
+    where = ("-ngl", "0" if device == NO_DEVICE else "999", "--device", device, "-fit", "off")
+    prompt = SHORT_PROMPT if room.launch.slow else PROMPT
+    return ("-m", room.model.name, "-p", prompt, *steady, *sizes, *where)
 
 
 def _inputs(room: Room, binaries: StepBinaries) -> dict[str, Any]:
@@ -143,4 +147,5 @@ def _inputs(room: Room, binaries: StepBinaries) -> dict[str, Any]:
         "binaries": binaries.fingerprint(TARGET),
         "model": room.model.sha256,
         "arguments": _arguments(room),
+        **room.launch.inputs,
     }

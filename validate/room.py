@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from upstream import process
@@ -35,12 +35,33 @@ class Model:
 
 
 @dataclass(frozen=True)
+class Launch:
+    """How a program is started: the command before it and variables for it alone.
+
+    `device` is where its layers go, as `--list-devices` names it, "none" for the CPU. `identity`
+    stands for the driver behind it; "" for the CPU. On a `slow` one inputs are short.
+    """
+
+    start: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    device: str = "none"
+    identity: str = ""
+    slow: bool = False
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """What it adds to the key of a result."""
+        return {"driver": self.identity} if self.identity else {}
+
+
+@dataclass(frozen=True)
 class Room:
     """All that the checks of one run share."""
 
     lab: Lab
     model: Model
     threads: int = 2
+    launch: Launch = field(default_factory=Launch)
 
     @property
     def cache(self) -> ResultCache:
@@ -78,8 +99,8 @@ class Room:
         Raises InvalidMeasurement when the step does not have it or it does not end in time.
         """
         require_target(binaries, target)
-        command = (*under, os.fspath(binaries.folder / target), *args)
-        env = clean(os.environ)
+        command = (*under, *self.launch.start, os.fspath(binaries.folder / target), *args)
+        env = {**clean(os.environ), **self.launch.variables}
         try:
             return process.run(
                 command, cwd=self.model.folder, env=env, timeout=seconds, ok=ANY_CODE

@@ -119,7 +119,7 @@ def derive_ops(places: Mapping[str, set[str]]) -> Touched:
     found = {name: _find_ops(name, places[name]) for name in files}
     unknown = tuple(name for name, ops in found.items() if ops is None)
     ops = {op for known in found.values() for op in known or ()}
-    return Touched(tuple(files), () if unknown else tuple(sorted(_add_fused(ops))), unknown)
+    return Touched(tuple(files), () if unknown else tuple(sorted(add_fused(ops))), unknown)
 
 
 def _find_ops(path: str, heads: set[str]) -> tuple[str, ...] | None:
@@ -132,7 +132,8 @@ def _find_ops(path: str, heads: set[str]) -> tuple[str, ...] | None:
     return next((ops for pattern, ops in TABLE if fnmatchcase(path, pattern)), None)
 
 
-def _add_fused(ops: set[str]) -> Iterator[str]:
+def add_fused(ops: set[str]) -> Iterator[str]:
+    """The operations and those in which they run fused."""
     for op in ops:
         yield op
         yield from FUSED.get(op, ())

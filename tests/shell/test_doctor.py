@@ -147,6 +147,20 @@ def test_one_source_is_enough(lab: Path, remote: Path) -> None:
     assert found["package index"]["state"] == "warning"
 
 
+def test_shader_tools_are_named_by_their_versions_and_never_missing(lab: Path) -> None:
+    code, found = diagnose(lab, "--offline")
+    tools = found["shader tools"]
+    assert (tools["state"], "nox -s toolchain" in tools["remedy"]) == ("warning", True)
+    versions = lab / "toolchain" / "trixie" / "toolchain-versions.txt"
+    versions.parent.mkdir(parents=True)
+    versions.write_text("suite trixie\ng++ 4:14\nglslc 2025.2-1\nmesa-vulkan-drivers 25.0.7\n")
+    again, found = diagnose(lab, "--offline")
+    tools = found["shader tools"]
+    assert tools["detail"] == "trixie: glslc 2025.2-1, mesa-vulkan-drivers 25.0.7"
+    assert "--suite trixie-backports" in tools["remedy"]
+    assert code == again
+
+
 def test_a_held_lock(lab: Path) -> None:
     with (lab / "build.lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)

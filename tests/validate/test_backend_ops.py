@@ -35,20 +35,33 @@ def print_run(*lines: str, passed: int, ran: int) -> str:
     return f"{HEAD}{body}  {passed}/{ran} tests passed\n  Backend CPU: {OK}\n"
 
 
-def test_cases_are_counted_with_errors_printed_between() -> None:
-    output = print_run(
-        f"{RMS}: {OK}",
-        f"{MUL}: [MUL_MAT] ERR = 0.001234000 > 0.000500000 {FAIL}",
-        "SOFT_MAX(type=f32): not supported [CPU] ",
-        passed=1,
-        ran=2,
-    )
-    run = parse_ops(output, 1, "CPU")
+# As the callback prints them, before the line of the case begins (b10566 and b11549).
+TOLD = (
+    "[MUL_MAT] ERR = 0.001234000 > 0.000500000 ",
+    "[MUL_MAT] NaN at index 3 (Vulkan0=nan CPU=1.000000) ",
+    "sentinel mismatch: sent_0 [MUL_MAT] inf mismatch: Vulkan0=inf CPU=2.000000 ",
+)
+
+
+@pytest.mark.parametrize("told", TOLD)
+def test_a_failed_case_is_named_after_what_it_is_told(told: str) -> None:
+    """It was not found, and the run called invalid: "11/12 tests passed, its cases are 11/11"."""
+    bad = f"{told}  {MUL}: {FAIL}\n"
+    skipped = "  SOFT_MAX(type=f32): not supported [CPU] \n"
+    end = f"  1/2 tests passed\n\nFailing tests:\n  {MUL}\n  Backend CPU: {FAIL}\n"
+    run = parse_ops(f"{HEAD}  {RMS}: {OK}\n{bad}{skipped}{end}", 1, "CPU")
     assert (run.passed, run.failed, run.compared, run.crashed) == (1, (MUL,), 1, "")
 
 
-def test_a_crash_names_the_last_case() -> None:
-    assert parse_ops(f"{HEAD}  {RMS}: {OK}\n  {MUL}: ", -6, "CPU").crashed == MUL
+def test_a_crash_names_the_last_case_that_ended() -> None:
+    assert parse_ops(f"{HEAD}  {RMS}: {OK}\n", -6, "CPU").crashed == RMS
+    assert parse_ops(HEAD, -6, "CPU").crashed == "the start"
+
+
+def test_a_case_that_fails_without_a_name_is_invalid() -> None:
+    output = f"{HEAD}failed to allocate tensors [CPU]   {RMS}: {OK}\n  1/2 tests passed\n"
+    with pytest.raises(InvalidMeasurement, match="says 1/2 tests passed, its cases are 1/1"):
+        parse_ops(output, 1, "CPU")
 
 
 @pytest.mark.parametrize(

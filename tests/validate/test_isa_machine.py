@@ -21,8 +21,8 @@ from tests.validate.isa_stand_ins import (
 from upstream.errors import CommandError, EnvironmentFault, ExitCode, InvalidMeasurement
 from upstream.git import Git
 from upstream.lab import Lab
+from validate.glslc_features import BACKEND, try_features
 from validate.isa.compilers import compilers_at_hand, find_compilers, open_compiler
-from validate.isa.features import BACKEND, try_features
 from validate.isa.place import Place, open_root
 from validate.isa.recording import open_bench
 from validate.isa.spirv import Shader, read_defaults
@@ -140,7 +140,7 @@ def test_a_damaged_cache_says_what_to_remove(lab: Lab) -> None:
 )
 def test_a_feature(tmp_path: Path, body: str, supported: bool) -> None:
     place = make_root(tmp_path, {"glslc": body})
-    (feature,) = try_features(place, make_ggml(tmp_path, TEST_CALL))
+    (feature,) = try_features(place.glslc, make_ggml(tmp_path, TEST_CALL))
     assert feature.variable == "GGML_VULKAN_BFLOAT16_GLSLC_SUPPORT"
     assert feature.supported is supported
 
@@ -149,13 +149,13 @@ def test_a_glslc_that_fails_for_another_reason_supports_nothing(tmp_path: Path) 
     body = "echo 'glslc: error: libfoo.so: cannot open shared object file' >&2; exit 1"
     place = make_root(tmp_path, {"glslc": body})
     with pytest.raises(EnvironmentFault, match="would call GL_EXT_bfloat16 supported"):
-        try_features(place, make_ggml(tmp_path, TEST_CALL))
+        try_features(place.glslc, make_ggml(tmp_path, TEST_CALL))
 
 
 def test_a_tree_whose_feature_tests_are_not_found(tmp_path: Path) -> None:
     place = make_root(tmp_path, {"glslc": "exit 0"})
     with pytest.raises(InvalidMeasurement, match="no feature test"):
-        try_features(place, make_ggml(tmp_path, "# none\n"))
+        try_features(place.glslc, make_ggml(tmp_path, "# none\n"))
 
 
 def make_ggml(tmp_path: Path, cmake: str) -> Path:

@@ -16,6 +16,7 @@ from validate.export.report import Summary, document_summary, format_summary
 from validate.export.run import Options, export_topics
 from validate.export.search import PullRequestSearch
 from validate.guards import NO_DEVICE
+from validate.vulkan.options import add_vulkan_options
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -61,6 +62,7 @@ def _add_trial_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="measure speed too: quick, full (none: only what the store has)",
     )
+    add_vulkan_options(parser)
     # What `validate` has options for and a trial takes as it is.
     parser.set_defaults(budget=None, seed=1, device=NO_DEVICE, ops="", ops_parameters="")
 

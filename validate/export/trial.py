@@ -12,7 +12,7 @@ from series.model import Series
 from series.topic_stack import TopicStack
 from upstream.git import Git
 from upstream.lab import Lab, hold_lock
-from validate.__main__ import make_builder, measure
+from validate.__main__ import make_builder, make_lane, measure
 from validate.build import Builder, StepBuild, build_stack
 from validate.cells import Speed
 from validate.checks import Validation, validate_stack
@@ -31,6 +31,7 @@ from validate.shader_root import find_root
 from validate.source_tree import open_check_tree
 from validate.speed import Bench, Measured, Pairing, recall_speed
 from validate.speed_stack import add_speed, compare_stack, list_pairings
+from validate.vulkan.lane import Lane
 
 RECALLED = (FULL, QUICK)  # the fuller measurement is the better evidence
 
@@ -53,9 +54,11 @@ class Workshop:
         builder = make_builder(self.args, self.lab, alone.stack)
         builds = build_stack(builder, alone.stack)
         room = Room(self.lab, provide_model(self.lab), threads=self.args.threads)
-        found = self._judge(builder, alone, room, builds)
+        lane = make_lane(self.args, builder, alone.stack, room)
+        found = self._judge(builder, alone, room, builds, lane)
+        header = describe_run(builder, alone.stack, room)
         return Trial(
-            describe_run(builder, alone.stack, room),
+            lane.describe(header) if lane else header,
             tuple(found.builds),
             tuple(found.steps),
             tuple(found.speeds),
@@ -63,14 +66,19 @@ class Workshop:
         )
 
     def _judge(
-        self, builder: Builder, alone: TopicStack, room: Room, builds: Sequence[StepBuild]
+        self,
+        builder: Builder,
+        alone: TopicStack,
+        room: Room,
+        builds: Sequence[StepBuild],
+        lane: Lane | None,
     ) -> Findings:
         stack, git = alone.stack, self.git
         series, versions = self.series, met_versions(git, self.series, stack)
         book = LedgerBook(self.lab, git, series, stack, versions, alone=True)
         root = self.args.root or find_root(self.lab)
         source = open_check_tree(self.lab, git)
-        validation = Validation(room, series, source, root, book, open_corpus())
+        validation = Validation(room, series, source, root, book, open_corpus(), lane)
         found = Findings(validate_stack(validation, builds), builds)
         if self.profile is not None:
             return measure(self.args, self.profile, room, builder, found)

@@ -11,6 +11,8 @@ from pathlib import Path
 from upstream import process
 from upstream.errors import EnvironmentFault
 from upstream.process import Completed
+from validate.glslc_features import SECONDS as GLSLC_SECONDS
+from validate.glslc_features import Glslc
 from validate.shader_root import COMPLETE
 
 MOUNT = "/mnt"
@@ -37,6 +39,17 @@ class Place:
     def inside(self, path: Path) -> str:
         """A path below `shared` as the compilers see it."""
         return str(path) if self.root is None else f"{MOUNT}/{path.relative_to(self.shared)}"
+
+    @property
+    def glslc(self) -> Glslc:
+        """The shader compiler there, for shaders below `shared`."""
+
+        def run(options: Sequence[str], shader: Path) -> Completed:
+            return self.run(
+                ["glslc", *options, self.inside(shader)], ok=range(256), timeout=GLSLC_SECONDS
+            )
+
+        return Glslc(str(self.top), run)
 
     def find(self, pattern: str) -> str | None:
         """The first file that fits a glob pattern, as the compilers see it."""

@@ -17,8 +17,8 @@ from shutil import rmtree
 from typing import Any, TypeVar
 
 from upstream.errors import CommandError, EnvironmentFault, InvalidMeasurement
+from validate.glslc_features import BACKEND, Feature, try_features
 from validate.isa.compilers import Compiler, build_tool, digest
-from validate.isa.features import BACKEND, Feature, try_features
 from validate.isa.place import Place
 from validate.isa.sources import Sources
 from validate.isa.variants import Variant, is_judged, read_variant
@@ -115,7 +115,7 @@ def _record(bench: Bench, subtree: str) -> Recorded:
     shop.move(subtree)
     rmtree(shop.work, ignore_errors=True)
     shop.make("work/spv")
-    features = try_features(bench.place, shop.ggml)
+    features = try_features(bench.place.glslc, shop.ggml)
     commands = _run_generator(bench, features)
     _write_host_sources(bench)
     lines = _run_host(bench, features)

@@ -1,0 +1,155 @@
+"""The Vulkan lane on the real series and on planted faults, on lavapipe: real glslc, real driver.
+
+Takes a toolchain root: the lab's, or one made here as root with debootstrap. The first build takes
+about 20 minutes of CPU time, most of it glslc; later ones find their shaders again, and lavapipe
+its compiled pipelines.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from real_stack import SERIES, provide_stack
+
+from series.decisions import Decisions
+from series.manifest import load_series
+from series.model import Stack, Step
+from series.topic_stack import Rebuilder, TopicStack
+from upstream import process
+from upstream.git import Git, Person, Stage
+from upstream.lab import Lab, open_lab
+from validate.build import Builder
+from validate.models import provide_model
+from validate.recipe import llama_recipe
+from validate.room import Room
+from validate.shader_root import SUITES, make_root
+from validate.toolchain import find_toolchain
+from validate.verdict import CheckResult, Verdict
+from validate.vulkan.device import software_launch, with_layers
+from validate.vulkan.kit import Kit
+from validate.vulkan.lane import Lane, find_kit, open_lane
+from validate.vulkan.layers import parse_messages, require_layer
+from validate.vulkan.plan import plan_vulkan
+
+pytestmark = pytest.mark.e2e
+PAD, PLANTED, OTHER = "vulkan-mul-mm-pad.patch", "wrong-soft-max", "another-readme"
+WRITER = Person("Ada", "ada@example.org", "1700000000 +0000")
+SHADER = "ggml/src/ggml-vulkan/vulkan-shaders/soft_max.comp"
+RIGHT, WRONG = b"FLOAT_TYPE rcpdivisor = 1.0/sum;", b"FLOAT_TYPE rcpdivisor = 1.01/sum;"
+LIMIT = 8
+# Breaks two rules of Vulkan: a buffer of no size and no use.
+BAD_PROGRAM = """
+#include <vulkan/vulkan.h>
+int main(void) {
+    VkApplicationInfo app = {VK_STRUCTURE_TYPE_APPLICATION_INFO, 0, 0, 0, 0, 0, VK_API_VERSION_1_2};
+    VkInstanceCreateInfo wanted = {VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, 0, 0, &app};
+    VkInstance instance;
+    if (vkCreateInstance(&wanted, 0, &instance)) return 1;
+    uint32_t one = 1;
+    VkPhysicalDevice gpu;
+    vkEnumeratePhysicalDevices(instance, &one, &gpu);
+    float rank = 1;
+    VkDeviceQueueCreateInfo queue = {VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, 0, 0, 0, 1, &rank};
+    VkDeviceCreateInfo made = {VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, 0, 0, 1, &queue};
+    VkDevice device;
+    if (vkCreateDevice(gpu, &made, 0, &device)) return 2;
+    VkBufferCreateInfo empty = {VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
+    VkBuffer buffer;
+    vkCreateBuffer(device, &empty, 0, &buffer);
+    return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def kit() -> Kit:
+    lab = open_lab()
+    if os.geteuid() == 0 and shutil.which("debootstrap"):
+        for suite in SUITES:
+            make_root(lab, suite)
+    found = find_kit(lab)
+    if found is None:
+        pytest.skip("no toolchain root, and making one takes root and debootstrap")
+    return found
+
+
+@dataclass(frozen=True)
+class Bench:
+    lane: Lane
+    room: Room
+
+    def check(self, step: str, wanted: str = "") -> dict[str, CheckResult]:
+        plan = plan_vulkan(self.lane, self.room, "bit-exact", step)
+        return {name: check() for name, check in plan if name.startswith(wanted)}
+
+
+def edit(lab: Lab, parent: Step, name: str, path: str, text: bytes) -> Step:
+    git = Git(lab.repository)
+    tree = git.edit_tree(parent.tree, [Stage("100644", git.write_blob(text), 0, path)], lab.scratch)
+    return Step("planted", name, git.write_commit(tree, (parent.commit,), WRITER, "x"), tree)
+
+
+def open_stack(lab: Lab) -> Stack:
+    """The topic of the pad alone, a fault on top of it, and a step that touches no Vulkan."""
+    git, series = Git(lab.repository), load_series(SERIES)
+    rebuilder = Rebuilder(git, series, provide_stack(lab), Decisions({}, {}, {}, {}), lab.scratch)
+    alone = rebuilder.rebuild(next(topic for topic in series.topics if PAD in topic.patches))
+    assert isinstance(alone, TopicStack)
+    pad = alone.stack.steps[-1]
+    text = git.read_blob(f"{pad.tree}:{SHADER}") or b""
+    assert text.count(RIGHT) == 1
+    fault = edit(lab, pad, PLANTED, SHADER, text.replace(RIGHT, WRONG))
+    other = edit(lab, fault, OTHER, "README.md", b"another\n")
+    return replace(alone.stack, steps=(*alone.stack.steps, fault, other))
+
+
+@pytest.fixture(scope="module")
+def bench(kit: Kit) -> Bench:
+    lab = open_lab()
+    stack = open_stack(lab)
+    builder = Builder(
+        lab, Git(lab.repository), llama_recipe(stack.version), find_toolchain(), jobs=2
+    )
+    room = Room(lab, provide_model(lab))
+    return Bench(open_lane(builder, stack, room, kit, limit=LIMIT), room)
+
+
+def test_the_pad_changes_no_bit_in_software(bench: Bench) -> None:
+    found = bench.check(PAD)
+    assert bench.lane.device is not None
+    assert bench.lane.device.software
+    assert {name.partition(" (")[2] for name in found} == {"software)"}
+    assert {each.verdict for each in found.values()} == {Verdict.PASS}, found
+    facts = found["vulkan ops (software)"].facts
+    assert (facts["run"], len(facts["cases"])) == (LIMIT, LIMIT)
+    assert facts["planned"] == facts["run"] + sum(facts["skipped"].values())
+    assert found["vulkan results (software)"].detail == "bit-exact: same bytes"
+
+
+def test_a_wrong_shader_fails(bench: Bench) -> None:
+    (found,) = bench.check(PLANTED, "vulkan ops").values()
+    assert found.verdict is Verdict.FAIL, found
+    assert "SOFT_MAX" in found.detail
+    assert found.facts["also in the parent"] == []
+
+
+def test_a_step_without_vulkan_files_is_not_built(bench: Bench) -> None:
+    (found,) = bench.check(OTHER).values()
+    assert found.verdict is Verdict.IDENTICAL
+
+
+def test_the_real_layer_finds_broken_rules(kit: Kit, tmp_path: Path) -> None:
+    source, program, log = tmp_path / "bad.c", tmp_path / "bad", tmp_path / "log"
+    source.write_text(BAD_PROGRAM)
+    entries = dict(entry.split("=", 1) for entry in kit.options)
+    flags = (f"-I{entries['Vulkan_INCLUDE_DIR']}", "-Wl,--allow-shlib-undefined", "-o", program)
+    process.run(("cc", source, *flags, entries["Vulkan_LIBRARY"]))
+    launch = with_layers(software_launch(kit), kit)
+    env = {**os.environ, **launch.variables, "VK_LAYER_LOG_FILENAME": os.fspath(log)}
+    done = process.run((*launch.start, program), env=env)
+    require_layer(done.stderr.decode())
+    assert parse_messages(log.read_text()).keys() >= {"VUID-VkBufferCreateInfo-size-00912"}

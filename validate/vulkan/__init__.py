@@ -1,0 +1,1 @@
+"""Every step on a Vulkan device, a software one where the machine has no GPU."""
