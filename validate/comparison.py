@@ -31,6 +31,7 @@ __all__ = [
     "Plan",
     "Sampler",
     "Track",
+    "agree",
     "compare",
     "confirm",
     "correct",
@@ -123,12 +124,13 @@ def confirm(
     session.margins = {name: one.margin for name, one in doubted.items()}
     second = {one.cell.name: one for one in session.run(rounds, known or {})}
     return [
-        _agree(one, second[one.cell.name]) if doubted.get(one.cell.name) is one else one
+        agree(one, second[one.cell.name]) if doubted.get(one.cell.name) is one else one
         for one in judged
     ]
 
 
-def _agree(first: Judged, second: Judged) -> Judged:
+def agree(first: Judged, second: Judged) -> Judged:
+    """What is SLOWER in the first run, after the second: SLOWER, INVALID or INCONCLUSIVE."""
     if second.verdict is Speed.SLOWER:
         return replace(first, reason=f"a second run says {_describe(second)}")
     if second.verdict is Speed.INVALID:

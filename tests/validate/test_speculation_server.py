@@ -16,7 +16,7 @@ from upstream.lab import Lab
 from validate.sample_store import SessionKey, open_samples
 from validate.speculation.__main__ import make_parser, run
 from validate.speculation.arms import Drafter, SpecArm, list_arms
-from validate.speculation.client import ask
+from validate.speculation.client import Request, ask
 from validate.speculation.measure import Recorder, Setting, measure_arm, measure_blocks
 from validate.speculation.server import ServerFault, serve
 
@@ -104,7 +104,7 @@ def test_a_port_that_is_taken(setting: Setting, tmp_path: Path) -> None:
 
 def test_the_server_ends_with_the_block(setting: Setting, tmp_path: Path) -> None:
     with serve([setting.server], tmp_path / "log") as server:
-        ask(server, [{"role": "user", "content": "?"}], 8)
+        ask(server, [{"role": "user", "content": "?"}], Request(8))
     with pytest.raises(requests.ConnectionError):
         requests.get(f"{server.url}/health", timeout=1)
     assert server.process.code is not None

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from upstream.download import hash_file
 from upstream.edge import add_common_options, run_command, write_json, write_message, write_text
 from upstream.errors import UsageError
 from upstream.lab import Lab, open_lab
-from validate.machine import machine_fingerprint
-from validate.models import open_model
-from validate.sample_store import SampleStore, SessionKey, open_samples
+from validate.comparison import Plan
+from validate.sample_store import SampleStore, open_samples
+from validate.speculation.acceptance import parse_acceptance
 from validate.speculation.arms import (
     SpecArm,
     label_drafters,
@@ -24,10 +23,19 @@ from validate.speculation.arms import (
     parse_lengths,
     parse_rates,
 )
-from validate.speculation.judge import rank
-from validate.speculation.measure import Recorder, Setting, measure_blocks
-from validate.speculation.page import SPECULATION_PAGE, write_runs
+from validate.speculation.contest import Arena, Contest
+from validate.speculation.judge import confirm_ranking, correct_rankings, list_doubted, rank
+from validate.speculation.matrix import (
+    choose_code,
+    document_outcome,
+    format_matrix,
+    hold_all,
+    list_contests,
+)
+from validate.speculation.measure import Recorder, Setting, Taken, measure_blocks
+from validate.speculation.page import SPECULATION_PAGE, write_contests, write_runs
 from validate.speculation.place import choose_models, find_server
+from validate.speculation.sessions import make_key
 from validate.speculation.tables import (
     PUBLISHED,
     Run,
@@ -67,6 +75,15 @@ def make_parser() -> argparse.ArgumentParser:
     add("--no-adaptive", action="store_true", help="leave out the adaptive draft length")
     add("--n-min", type=int, default=0, metavar="N", help="shortest draft")
     add("--spec-synth-rates", default="", metavar="P,P", help="synthetic acceptance by position")
+    add(
+        "--acceptance",
+        action="append",
+        default=[],
+        metavar="P",
+        help="synthetic, of each position (or mtp, all): adaptive against the best fixed length",
+    )
+    add("--looks", default="8,14,20", metavar="N,N", help="of --acceptance: quads until a verdict")
+    add("--budget", type=float, metavar="S", help="of --acceptance: seconds for a comparison")
     add("--conversation", action="append", default=[], metavar="NAME", help="only these")
     add("--slots", type=int, default=1, metavar="N", help="conversations at the same time")
     add("--blocks", type=int, default=BLOCKS, metavar="N", help="runs of all arms, twice each")
@@ -84,13 +101,13 @@ def make_parser() -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Measure, print, write the page."""
-    if min(args.slots, args.blocks, args.n_predict, args.threads) < 1 or args.margin <= 0:
-        raise UsageError("slots, blocks, tokens, threads and margin must be above 0")
+    require_sizes(args)
     lab = open_lab()
     lengths = parse_lengths(args.lengths)
-    rates = parse_rates(args.spec_synth_rates, max(lengths))
     drafters = label_drafters([parse_drafter(text) for text in args.drafter])
-    conversations = load_conversations(args.conversation)
+    acceptances = parse_acceptance(args.acceptance) if args.acceptance else ()
+    rates = parse_rates(args.spec_synth_rates, max(lengths))
+    talks = load_conversations(args.conversation)
     server = find_server(args, lab)
     target, drafters = choose_models(args.target, drafters, lab, server)
     arms = list_arms(
@@ -98,58 +115,86 @@ def run(args: argparse.Namespace) -> int:
     )
     setting = Setting(
         server, target, "cpu", args.threads, args.slots, args.n_predict, args.context,
-        args.health_seconds, args.port,
+        args.health_seconds, args.port, endless=bool(rates),
     )  # fmt: skip
+    path = (args.report or lab.root / "report" / SPECULATION_PAGE).absolute()
+    devices = [replace(setting, device=device) for device in args.device or ["cpu"]]
     with open_samples(lab) as store:
-        runs = [
-            measure(args, replace(setting, device=device), arms, conversations, store, lab)
-            for device in args.device or ["cpu"]
-        ]
+        if acceptances:
+            contests = list_contests(drafters, acceptances, max(lengths))
+            return run_contests(
+                args,
+                [Arena(each, lab, store, make_plan(args), args.seed) for each in devices],
+                contests,
+                path,
+            )
+        runs = [measure(args, each, arms, talks, store, lab) for each in devices]
     if args.json:
         write_json({"runs": [document_run(each) for each in runs], "published": load_published()})
     else:
-        side = [format_devices(runs)] if PUBLISHED in conversations else []
+        side = [format_devices(runs)] if PUBLISHED in talks else []
         write_text("\n".join([*map(format_run, runs), *side, format_published()]))
-    path = args.report or lab.root / "report" / SPECULATION_PAGE
-    write_message(f"report: {write_runs(runs, path.absolute())}")
+    write_message(f"report: {write_runs(runs, path)}")
     return 0
+
+
+def require_sizes(args: argparse.Namespace) -> None:
+    """Refuse numbers that make no measurement."""
+    if min(args.slots, args.blocks, args.n_predict, args.threads) < 1 or args.margin <= 0:
+        raise UsageError("slots, blocks, tokens, threads and margin must be above 0")
+    if args.acceptance and args.spec_synth_rates:
+        raise UsageError(
+            "--acceptance makes the rates itself", remedy="leave out --spec-synth-rates"
+        )
+
+
+def make_plan(args: argparse.Namespace) -> Plan:
+    """How the contests are compared. Raises UsageError where that could decide nothing."""
+    try:
+        looks = tuple(int(part) for part in args.looks.split(","))
+    except ValueError:
+        raise UsageError(f"{args.looks!r} are no numbers of quads", remedy="8,14,20") from None
+    return Plan(looks=looks, control_quads=looks[0], budget_seconds=args.budget)
+
+
+def run_contests(
+    args: argparse.Namespace, arenas: list[Arena], contests: list[Contest], path: Path
+) -> int:
+    """Adaptive against the best fixed length at each acceptance, device by device."""
+    outcomes = [each for arena in arenas for each in hold_all(arena, contests)]
+    if args.json:
+        write_json({"contests": [document_outcome(each) for each in outcomes]})
+    else:
+        write_text(format_matrix(outcomes))
+    write_message(f"report: {write_contests(outcomes, path)}")
+    return choose_code(outcomes)
 
 
 def measure(
     args: argparse.Namespace,
     setting: Setting,
     arms: tuple[SpecArm, ...],
-    conversations: dict[str, list[str]],
+    talks: dict[str, list[str]],
     store: SampleStore,
     lab: Lab,
 ) -> Run:
-    """All arms on one device."""
-    session = store.open_session(make_key(setting, arms, conversations, args.seed))
-    recorder = Recorder(store, session)
-    taken = measure_blocks(setting, arms, conversations, args.blocks, args.seed, recorder, lab)
-    rankings = tuple(rank(taken, name, args.margin) for name in conversations)
-    return Run(setting, args.blocks, args.margin, tuple(taken), rankings)
+    """All arms on one device; where adaptive is SLOWER, those arms a second time."""
 
+    def take(arms: Sequence[SpecArm], run: int) -> list[Taken]:
+        recorder = Recorder(
+            store, store.open_session(make_key(setting, arms, talks, args.seed, run))
+        )
+        return measure_blocks(
+            setting, arms, talks, args.blocks, args.seed, recorder, lab, swapped=run > 1
+        )
 
-def make_key(
-    setting: Setting, arms: tuple[SpecArm, ...], conversations: dict[str, list[str]], seed: int
-) -> SessionKey:
-    """What decides the numbers of a run."""
-    files = sorted(p for p in setting.server.resolve().parent.glob("*.so*") if p.is_file())
-    server = " ".join(hash_file(path) for path in [setting.server, *files])
-    shared = asdict(setting) | {"server": "", "target": "", "port": None, "health_seconds": 0}
-    drafters = {arm.drafter.path for arm in arms if arm.drafter and arm.drafter.path}
-    what = [shared, conversations, [asdict(arm) for arm in arms]]
-    return SessionKey(
-        parent="llama-server",
-        step="speculation",
-        binaries=(server, ""),
-        toolchain="",
-        machine=machine_fingerprint(),
-        model=" ".join(open_model(p).sha256 for p in [setting.target, *sorted(drafters)]),
-        setting=json.dumps(what, default=str),
-        seed=seed,
-    )
+    taken = take(arms, 1)
+    rankings = correct_rankings([rank(taken, name, args.margin) for name in talks])
+    if doubted := list_doubted(rankings):
+        write_message(f"once more, to confirm: {', '.join(sorted(doubted))}")
+        again = take([arm for arm in arms if arm.name in doubted], 2)
+        rankings = [confirm_ranking(each, again, args.margin) for each in rankings]
+    return Run(setting, args.blocks, args.margin, tuple(taken), tuple(rankings))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import requests
@@ -28,7 +28,10 @@ class Round:
 
 @dataclass(frozen=True)
 class Turn:
-    """One answer: tok/s and token count as the server gives them, and its rounds in order."""
+    """One answer: tok/s and token count as the server gives them, and its rounds in order.
+
+    `marks`: tokens and milliseconds since the first, after each piece; not kept in the store.
+    """
 
     speed: float
     tokens: int
@@ -36,6 +39,7 @@ class Turn:
     accepted: int
     text: str = ""
     rounds: tuple[Round, ...] = ()
+    marks: tuple[tuple[int, float], ...] = field(default=(), compare=False, repr=False)
 
     @property
     def acceptance(self) -> float | None:
@@ -43,60 +47,59 @@ class Turn:
         return self.accepted / self.drafted if self.drafted else None
 
 
-def converse(
-    server: Server,
-    questions: Sequence[str],
-    n_predict: int,
-    slots: int = 1,
-    *,
-    endless: bool = False,
-) -> list[list[Turn]]:
-    """Ask the questions in one conversation, in every slot at the same time: slots x questions.
+@dataclass(frozen=True)
+class Request:
+    """What is asked of an answer.
 
     `endless` answers go on to their limit: with synthetic acceptance the text is no text, and the
-    server rejects every drafted end of it.
+    server rejects every drafted end of it. `seed` also decides what is accepted then.
+    """
+
+    n_predict: int
+    endless: bool = False
+    seed: int = SEED
+    temperature: float = 0.0
+
+
+def converse(
+    server: Server, questions: Sequence[str], slots: Sequence[Request]
+) -> list[list[Turn]]:
+    """Ask the questions in one conversation in every slot at the same time: slots x questions.
 
     Raises ServerFault when the server goes away, InvalidMeasurement when it does not time.
     """
-    with ThreadPoolExecutor(slots) as pool:
-        talks = [pool.submit(_talk, server, questions, n_predict, n, endless) for n in range(slots)]
+    with ThreadPoolExecutor(len(slots)) as pool:
+        talks = [pool.submit(_talk, server, questions, each, n) for n, each in enumerate(slots)]
         return [talk.result() for talk in talks]
 
 
-def _talk(
-    server: Server, questions: Sequence[str], n_predict: int, slot: int, endless: bool
-) -> list[Turn]:
+def _talk(server: Server, questions: Sequence[str], request: Request, slot: int) -> list[Turn]:
     messages: list[dict[str, str]] = []
     turns = []
     for question in questions:
         messages.append({"role": "user", "content": question})
-        turn = ask(server, messages, n_predict, slot, endless=endless)
+        turn = ask(server, messages, request, slot)
         messages.append({"role": "assistant", "content": turn.text})
         turns.append(turn)
     return turns
 
 
 def ask(
-    server: Server,
-    messages: Sequence[Mapping[str, str]],
-    n_predict: int,
-    slot: int = 0,
-    *,
-    endless: bool = False,
+    server: Server, messages: Sequence[Mapping[str, str]], request: Request, slot: int = 0
 ) -> Turn:
-    """One greedy answer.
+    """One answer.
 
     The server times every piece of it: that costs it some microseconds, in every arm alike.
     """
     body = {
         "messages": list(messages),
-        "max_tokens": n_predict,
-        "temperature": 0,
-        "seed": SEED,
+        "max_tokens": request.n_predict,
+        "temperature": request.temperature,
+        "seed": request.seed + slot,
         "stream": True,
         "cache_prompt": True,
         "id_slot": slot,
-        "ignore_eos": endless,
+        "ignore_eos": request.endless,
         "timings_per_token": True,
     }
     try:
@@ -144,6 +147,7 @@ def read_turn(events: Sequence[dict[str, Any]], server: Server) -> Turn:
         int(last.get("draft_n_accepted", 0)),
         "".join(_texts(events)),
         tuple(list_rounds(timings)),
+        tuple((int(each["predicted_n"]), float(each.get("predicted_ms", 0))) for each in timings),
     )
 
 
@@ -164,6 +168,27 @@ def list_rounds(timings: Sequence[Mapping[str, Any]]) -> Iterator[Round]:
         elif tokens > covered:
             yield Round(0, 0)
             covered = tokens
+
+
+def total_speed(talks: Sequence[Sequence[Turn]]) -> float:
+    """Tok/s of all slots while all of them generate: until the first of their last answers ends.
+
+    Afterwards the others have the machine to themselves. One slot: its tokens over their time.
+    """
+    if len(talks) == 1:
+        (talk,) = talks
+        return sum(turn.tokens for turn in talk) / sum(turn.tokens / turn.speed for turn in talk)
+    curves = [talk[-1].marks for talk in talks]
+    end = min(curve[-1][1] for curve in curves)
+    return 1000 * sum(_tokens_at(curve, end) for curve in curves) / end
+
+
+def _tokens_at(curve: Sequence[tuple[int, float]], end: float) -> float:
+    """Tokens that a slot had at a time (ms), between two pieces in proportion."""
+    before = max((mark for mark in curve if mark[1] <= end), default=(0, 0.0))
+    after = min((mark for mark in curve if mark[1] > end), default=before)
+    share = (end - before[1]) / (after[1] - before[1]) if after[1] > before[1] else 0.0
+    return before[0] + share * (after[0] - before[0])
 
 
 def _texts(events: Sequence[dict[str, Any]]) -> Iterator[str]:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
 
 from upstream.errors import InvalidMeasurement
-from validate.cells import Speed
-from validate.comparison import judge
+from validate.cells import Cell, Judged, Speed
+from validate.comparison import agree, correct, judge
+from validate.speculation.client import total_speed
 from validate.speculation.measure import Taken
-from validate.statistics import Estimate, hodges_lehmann
+from validate.statistics import Estimate, hodges_lehmann, signed_rank_p
 
 ALPHA = 0.05
 FAR = math.log(1.25)
@@ -32,9 +33,12 @@ class Pair:
 
     first: str
     second: str
-    estimate: Estimate
-    verdict: Speed
+    judged: Judged
     sign: str
+
+    @property
+    def verdict(self) -> Speed:
+        return self.judged.verdict
 
 
 @dataclass(frozen=True)
@@ -64,11 +68,7 @@ def gather_speeds(
     """Tok/s of a whole conversation, summed over slots: tokens over the server's own time."""
     found: dict[str, dict[tuple[int, int], float]] = {}
     for each in taken:
-        talks = each.turns[conversation]
-        speed = sum(
-            sum(turn.tokens for turn in talk) / sum(turn.tokens / turn.speed for turn in talk)
-            for talk in talks
-        )
+        speed = sum(total_speed([talk]) for talk in each.turns[conversation])
         found.setdefault(each.arm, {})[each.key] = speed
     return found
 
@@ -78,8 +78,17 @@ def compare_pair(speeds: Speeds, first: str, second: str, margin: float) -> Pair
     differences = list(map(math.log, _ratios(speeds[first], speeds[second])))
     estimate = hodges_lehmann(differences, ALPHA)
     limit = math.log1p(margin)
-    verdict = judge(estimate, limit)
-    return Pair(first, second, estimate, verdict, choose_sign(estimate, limit))
+    judged = Judged(
+        Cell("llama-server", f"{first} against {second}", "t/s", margin),
+        judge(estimate, limit),
+        estimate.center,
+        estimate.low,
+        estimate.high,
+        estimate.quads,
+        limit,
+        signed_rank_p(differences),
+    )
+    return Pair(first, second, judged, choose_sign(estimate, limit))
 
 
 def _ratios(
@@ -117,6 +126,35 @@ def rank(taken: Sequence[Taken], conversation: str, margin: float) -> Ranking:
     choices = sort_choices(speeds, arms, margin)
     kinds = {kind: tuple(arm for arm in arms if choices[arm] == kind) for kind in CHOICES}
     return Ranking(conversation, tuple(arms), middle, signs, tuple(adaptive), **kinds)
+
+
+def correct_rankings(rankings: Sequence[Ranking]) -> list[Ranking]:
+    """Holm over what adaptive is compared with, in all conversations of a run."""
+    corrected = iter(correct([pair.judged for one in rankings for pair in one.adaptive], ALPHA))
+    return [_with_judged(one, [next(corrected) for _ in one.adaptive]) for one in rankings]
+
+
+def list_doubted(rankings: Sequence[Ranking]) -> set[str]:
+    """The arms of every comparison in which adaptive is SLOWER: a second run has to agree."""
+    pairs = [pair for one in rankings for pair in one.adaptive if pair.verdict is Speed.SLOWER]
+    return {arm for pair in pairs for arm in (pair.first, pair.second)}
+
+
+def confirm_ranking(ranking: Ranking, again: Sequence[Taken], margin: float) -> Ranking:
+    """What was SLOWER stays so only if the second run agrees."""
+    speeds = gather_speeds(again, ranking.conversation)
+    judged = [
+        agree(pair.judged, compare_pair(speeds, pair.first, pair.second, margin).judged)
+        if pair.verdict is Speed.SLOWER
+        else pair.judged
+        for pair in ranking.adaptive
+    ]
+    return _with_judged(ranking, judged)
+
+
+def _with_judged(ranking: Ranking, judged: Sequence[Judged]) -> Ranking:
+    pairs = zip(ranking.adaptive, judged, strict=True)
+    return replace(ranking, adaptive=tuple(replace(pair, judged=one) for pair, one in pairs))
 
 
 def sort_choices(speeds: Speeds, arms: Sequence[str], margin: float) -> dict[str, str]:

@@ -21,7 +21,7 @@ from upstream.lab import Lab
 from validate.cells import Sample
 from validate.sample_store import SampleStore
 from validate.speculation.arms import SpecArm
-from validate.speculation.client import Round, Turn, converse
+from validate.speculation.client import SEED, Request, Round, Turn, converse
 from validate.speculation.server import (
     HEALTH_SECONDS,
     Server,
@@ -37,7 +37,11 @@ WARM_UP_TOKENS = 16
 
 @dataclass(frozen=True)
 class Setting:
-    """What all arms of a run share. `device` is llama-server's name of one, or cpu."""
+    """What all arms of a run share. `device` is llama-server's name of one, or cpu.
+
+    `temperatures`: of each slot; where they are fewer, the last one goes on, and none is greedy.
+    `endless`: answers go on to their limit. `warm_up`: tokens of the answer that is dropped.
+    """
 
     server: Path
     target: Path
@@ -48,6 +52,14 @@ class Setting:
     context: int = 8192
     health_seconds: float = HEALTH_SECONDS
     port: int | None = None
+    temperatures: tuple[float, ...] = ()
+    warm_up: int = WARM_UP_TOKENS
+    endless: bool = False
+
+    def requests(self, n_predict: int, seed: int) -> list[Request]:
+        """One for each slot."""
+        heat = (*self.temperatures, *self.temperatures[-1:] * self.slots, *(0.0,) * self.slots)
+        return [Request(n_predict, self.endless, seed, heat[slot]) for slot in range(self.slots)]
 
     def command(self, arm: SpecArm) -> list[str]:
         """The command line of an arm's server, without its address."""
@@ -70,11 +82,16 @@ class Taken:
     turns: Mapping[str, tuple[tuple[Turn, ...], ...]]
 
 
-def order_arms(arms: Sequence[SpecArm], block: int, seed: int) -> list[SpecArm]:
-    """A random order and its mirror image; the same for the same seed and block."""
+def order_arms(
+    arms: Sequence[SpecArm], block: int, seed: int, *, swapped: bool = False
+) -> list[SpecArm]:
+    """A random order and its mirror image; the same for the same seed and block.
+
+    `swapped` begins with the mirror image: an effect of the order cannot confirm itself.
+    """
     order = list(arms)
     Random(f"{seed} {block}").shuffle(order)  # noqa: S311 - repeatable is the point
-    return order + order[::-1]
+    return order[::-1] + order if swapped else order + order[::-1]
 
 
 class Recorder:
@@ -102,16 +119,18 @@ def measure_blocks(
     seed: int,
     recorder: Recorder,
     lab: Lab,
+    *,
+    swapped: bool = False,
 ) -> list[Taken]:
     """All samples of the blocks; those in the store are not measured again."""
     known = recorder.load()
-    places = list_places(arms, blocks, seed)
+    places = list_places(arms, blocks, seed, swapped=swapped)
     left = [place for place in places if (place[0].name, *place[1]) not in known]
     started = time.monotonic()
     for done, (arm, key) in enumerate(left):
         said = _say_rest(time.monotonic() - started, done, len(left))
         LOGGER.info("server %d of %d: %s%s", done + 1, len(left), arm.name, said)
-        turns = measure_arm(setting, arm, conversations, lab, f"{key[0]}-{key[1]}")
+        turns = measure_arm(setting, arm, conversations, lab, f"{key[0]}-{key[1]}", key[0])
         taken = known[arm.name, *key] = Taken(arm.name, key, turns)
         recorder.keep(taken)
     wanted = {arm.name for arm in arms}
@@ -119,13 +138,13 @@ def measure_blocks(
 
 
 def list_places(
-    arms: Sequence[SpecArm], blocks: int, seed: int
+    arms: Sequence[SpecArm], blocks: int, seed: int, *, swapped: bool = False
 ) -> list[tuple[SpecArm, tuple[int, int]]]:
     """Which arm runs in which block and position, in the order of running."""
     return [
         (arm, (block, int(place >= len(arms))))
         for block in range(1, blocks + 1)
-        for place, arm in enumerate(order_arms(arms, block, seed))
+        for place, arm in enumerate(order_arms(arms, block, seed, swapped=swapped))
     ]
 
 
@@ -139,19 +158,21 @@ def measure_arm(
     conversations: Mapping[str, Sequence[str]],
     lab: Lab,
     label: str = "1",
+    seed: int = SEED,
 ) -> dict[str, tuple[tuple[Turn, ...], ...]]:
-    """One server's turns by conversation; its warm-up is dropped."""
+    """One server's turns by conversation; its warm-up is dropped.
+
+    `seed` decides what is accepted where acceptance is synthetic, or the text sampled.
+    """
     log = lab.log(f"speculation-{setting.device}-{arm.name}-{label}")
     command = setting.command(arm)
     found: dict[str, tuple[tuple[Turn, ...], ...]] = {}
     with serve(command, log, port=setting.port, seconds=setting.health_seconds) as server:
         require_drafting(server)
-        converse(server, [WARM_UP], WARM_UP_TOKENS, setting.slots)
+        converse(server, [WARM_UP], setting.requests(setting.warm_up, seed))
         before = read_counters(server)
         for name, questions in conversations.items():
-            talks = converse(
-                server, questions, setting.n_predict, setting.slots, endless=bool(arm.rates)
-            )
+            talks = converse(server, questions, setting.requests(setting.n_predict, seed))
             found[name] = tuple(tuple(talk) for talk in talks)
         check_drafts(arm, found, server)
         check_counters(found, before, read_counters(server))

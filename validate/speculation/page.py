@@ -8,8 +8,10 @@ from pathlib import Path
 from markupsafe import Markup
 
 from validate.html_report import TEMPLATES, make_environment, write_page
+from validate.speculation.contest import Outcome
 from validate.speculation.judge import NONE, drafter_of, is_adaptive
-from validate.speculation.plots import draw_acceptance, draw_goodput, draw_lengths
+from validate.speculation.matrix import format_outcome
+from validate.speculation.plots import draw_acceptance, draw_contest, draw_goodput, draw_lengths
 from validate.speculation.tables import Run, format_pair, load_published, make_rows
 
 SPECULATION_PAGE = "speculation.html"
@@ -20,12 +22,22 @@ def write_runs(runs: Sequence[Run], path: Path) -> Path:
     return write_page(render_page(runs), path, "--report")
 
 
-def render_page(runs: Sequence[Run]) -> str:
+def write_contests(outcomes: Sequence[Outcome], path: Path) -> Path:
+    """Write the page of contests, whole or not at all. Raises EnvironmentFault when it cannot."""
+    return write_page(render_page([], outcomes), path, "--report")
+
+
+def render_page(runs: Sequence[Run], outcomes: Sequence[Outcome] = ()) -> str:
     """The page as text."""
     environment = make_environment(TEMPLATES)
     environment.filters["pair"] = format_pair
     return environment.get_template("speculation.html.j2").render(
-        runs=runs, rows=make_rows, plots=draw_plots, published=load_published()
+        runs=runs,
+        rows=make_rows,
+        plots=draw_plots,
+        outcomes=[(one, format_outcome(one)) for one in outcomes],
+        curves=[Markup(draw_contest(one)) for one in outcomes],  # noqa: S704 - as in draw_plots
+        published=load_published(),
     )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, median
 
 from validate.speculation.client import Round
+from validate.speculation.contest import Outcome
 from validate.speculation.judge import NONE, drafter_of, gather_speeds, is_adaptive
 from validate.speculation.tables import Run, acceptance_by_position, list_rounds
 
@@ -72,27 +73,53 @@ def open_frame(title: str, across: str, up: str, right: float, high: float) -> F
     return frame
 
 
-def draw_goodput(run: Run, conversation: str, drafter: str) -> str:
+@dataclass(frozen=True)
+class Curve:
+    """Tok/s by fixed length, of no speculation, and of adaptive with its mean length, by name."""
+
+    title: str
+    fixed: Mapping[int, float]
+    none: float
+    adaptive: Mapping[str, tuple[float, float]]
+
+
+def draw_curve(curve: Curve) -> str:
     """Goodput against draft length, with no speculation, the adaptive point and the best fixed."""
+    highest = max(*curve.fixed.values(), curve.none, *(y for _, y in curve.adaptive.values()), 0)
+    longest = max(curve.fixed)
+    frame = open_frame(curve.title, "draft length, tokens", "tok/s", longest, 1.1 * highest)
+    frame.level(curve.none, "none", "no speculation")
+    frame.curve(sorted(curve.fixed.items()), "fixed")
+    best = max(curve.fixed, key=lambda length: curve.fixed[length])
+    for length, speed in sorted(curve.fixed.items()):
+        kind = "fixed best" if length == best else "fixed"
+        name = "best fixed length" if length == best else "length"
+        frame.dot(length, speed, kind, f"{name} {length}: {speed:.1f} tok/s")
+    for name, (mean_length, speed) in curve.adaptive.items():
+        said = f"{name}, mean length {mean_length:.1f}: {speed:.1f} tok/s"
+        frame.dot(min(mean_length, frame.right), speed, "adaptive", said)
+    return str(frame)
+
+
+def draw_goodput(run: Run, conversation: str, drafter: str) -> str:
+    """The curve of one drafter in one conversation, medians over all servers."""
     speeds = {a: median(s.values()) for a, s in gather_speeds(run.taken, conversation).items()}
     mine = [arm for arm in speeds if drafter_of(arm) == drafter]
-    fixed = sorted((int(a.rpartition(" ")[2]), speeds[a]) for a in mine if not is_adaptive(a))
+    fixed = {int(a.rpartition(" ")[2]): speeds[a] for a in mine if not is_adaptive(a)}
+    adaptive = {
+        arm: (_mean_length(list_rounds(run, arm, conversation)), speeds[arm])
+        for arm in mine
+        if is_adaptive(arm)
+    }
     title = f"Goodput of {drafter} in {conversation}"
-    frame = open_frame(
-        title, "draft length, tokens", "tok/s", max(n for n, _ in fixed), 1.1 * max(speeds.values())
-    )
-    frame.level(speeds[NONE], "none", "no speculation")
-    frame.curve(fixed, "fixed")
-    best = max(fixed, key=lambda point: point[1])
-    for length, speed in fixed:
-        kind = "fixed best" if (length, speed) == best else "fixed"
-        name = "best fixed length" if kind != "fixed" else "length"
-        frame.dot(length, speed, kind, f"{name} {length}: {speed:.1f} tok/s")
-    for arm in filter(is_adaptive, mine):
-        mean_length = _mean_length(list_rounds(run, arm, conversation))
-        said = f"adaptive, mean length {mean_length:.1f}: {speeds[arm]:.1f} tok/s"
-        frame.dot(min(mean_length, frame.right), speeds[arm], "adaptive", said)
-    return str(frame)
+    return draw_curve(Curve(title, fixed, speeds[NONE], adaptive))
+
+
+def draw_contest(outcome: Outcome) -> str:
+    """The curve that a contest's fixed length was chosen by, and adaptive in the comparison."""
+    adaptive = {"adaptive": (outcome.mean_length, outcome.adaptive)} if outcome.adaptive else {}
+    title = f"Goodput of {outcome.contest.name}, {outcome.slots} slots"
+    return draw_curve(Curve(title, outcome.curve, outcome.curve[0], adaptive))
 
 
 def draw_acceptance(run: Run, arm: str) -> str:

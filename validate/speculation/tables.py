@@ -135,13 +135,13 @@ def _format_ranking(ranking: Ranking) -> list[str]:
 
 def format_pair(pair: Pair) -> str:
     """`a against b: SAME +0.1 % (-0.5 to +0.7)`."""
-    effect = (
-        f"{pair.first} against {pair.second}: {pair.verdict.value} {pair.estimate.percent:+.1f} %"
-    )
-    if math.isinf(pair.estimate.high):
+    judged = pair.judged
+    effect = f"{judged.cell.name}: {judged.verdict.value} {percent(judged.center):+.1f} %"
+    if math.isinf(judged.high):
         return f"{effect} (too few blocks for an interval)"
-    low, high = (f"{percent(each):+.1f}" for each in (pair.estimate.low, pair.estimate.high))
-    return f"{effect} ({low} to {high})"
+    low, high = (f"{percent(each):+.1f}" for each in (judged.low, judged.high))
+    reason = f"; {judged.reason}" if judged.reason else ""
+    return f"{effect} ({low} to {high}){reason}"
 
 
 def format_devices(runs: Sequence[Run]) -> str:
@@ -205,13 +205,16 @@ def document_run(run: Run) -> dict[str, Any]:
 
 
 def _document_pair(pair: Pair) -> dict[str, Any]:
-    finite = pair.estimate.high < float("inf")
+    judged = pair.judged
+    finite = math.isfinite(judged.high)
     return {
         "arm": pair.first,
         "against": pair.second,
-        "verdict": pair.verdict.value,
-        "percent": pair.estimate.percent,
-        "low": percent(pair.estimate.low) if finite else None,
-        "high": percent(pair.estimate.high) if finite else None,
-        "blocks": pair.estimate.quads,
+        "verdict": judged.verdict.value,
+        "percent": percent(judged.center),
+        "low": percent(judged.low) if finite else None,
+        "high": percent(judged.high) if finite else None,
+        "blocks": judged.quads,
+        "p": judged.p,
+        "reason": judged.reason,
     }
