@@ -14,7 +14,7 @@ from upstream.errors import UsageError
 from upstream.lab import Lab, open_lab
 from validate.comparison import Plan
 from validate.sample_store import SampleStore, open_samples
-from validate.speculation.acceptance import parse_acceptance
+from validate.speculation.acceptance import parse_acceptance, parse_temperatures
 from validate.speculation.arms import (
     SpecArm,
     label_drafters,
@@ -82,6 +82,7 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="P",
         help="synthetic, of each position (or mtp, all): adaptive against the best fixed length",
     )
+    add("--temperatures", default="", metavar="T,T", help="of each slot; T/T: of its questions")
     add("--looks", default="8,14,20", metavar="N,N", help="of --acceptance: quads until a verdict")
     add("--budget", type=float, metavar="S", help="of --acceptance: seconds for a comparison")
     add("--conversation", action="append", default=[], metavar="NAME", help="only these")
@@ -115,13 +116,15 @@ def run(args: argparse.Namespace) -> int:
     )
     setting = Setting(
         server, target, "cpu", args.threads, args.slots, args.n_predict, args.context,
-        args.health_seconds, args.port, endless=bool(rates),
+        args.health_seconds, args.port, parse_temperatures(args.temperatures),
+        endless=bool(rates or acceptances),
     )  # fmt: skip
     path = (args.report or lab.root / "report" / SPECULATION_PAGE).absolute()
     devices = [replace(setting, device=device) for device in args.device or ["cpu"]]
     with open_samples(lab) as store:
         if acceptances:
-            contests = list_contests(drafters, acceptances, max(lengths))
+            phases = any(len(slot) > 1 for slot in setting.temperatures)
+            contests = list_contests(drafters, acceptances, max(lengths), phases=phases)
             return run_contests(
                 args,
                 [Arena(each, lab, store, make_plan(args), args.seed) for each in devices],

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import cycle
 from typing import Any
 
 import requests
@@ -53,12 +54,15 @@ class Request:
 
     `endless` answers go on to their limit: with synthetic acceptance the text is no text, and the
     server rejects every drafted end of it. `seed` also decides what is accepted then.
+    `temperatures`: of the questions of a conversation, in turns. `fresh`: each question begins a
+    new conversation.
     """
 
     n_predict: int
     endless: bool = False
     seed: int = SEED
-    temperature: float = 0.0
+    temperatures: tuple[float, ...] = (0.0,)
+    fresh: bool = False
 
 
 def converse(
@@ -76,16 +80,21 @@ def converse(
 def _talk(server: Server, questions: Sequence[str], request: Request, slot: int) -> list[Turn]:
     messages: list[dict[str, str]] = []
     turns = []
-    for question in questions:
+    for question, temperature in zip(questions, cycle(request.temperatures), strict=False):
+        messages = [] if request.fresh else messages
         messages.append({"role": "user", "content": question})
-        turn = ask(server, messages, request, slot)
+        turn = ask(server, messages, request, slot, temperature)
         messages.append({"role": "assistant", "content": turn.text})
         turns.append(turn)
     return turns
 
 
 def ask(
-    server: Server, messages: Sequence[Mapping[str, str]], request: Request, slot: int = 0
+    server: Server,
+    messages: Sequence[Mapping[str, str]],
+    request: Request,
+    slot: int = 0,
+    temperature: float = 0.0,
 ) -> Turn:
     """One answer.
 
@@ -94,7 +103,7 @@ def ask(
     body = {
         "messages": list(messages),
         "max_tokens": request.n_predict,
-        "temperature": request.temperature,
+        "temperature": temperature,
         "seed": request.seed + slot,
         "stream": True,
         "cache_prompt": True,

@@ -27,24 +27,30 @@ from validate.speculation.measure import Setting, measure_arm, order_arms
 from validate.speculation.sessions import make_key
 
 LOGGER = logging.getLogger("lab")
-TALK = {"endless": ["Go on."]}
+QUESTION = "Go on."
+TURNS = 3  # of each phase, where a slot has several
 CHOOSING_BLOCKS = 2  # each runs every length twice
 CHOOSING_LUCK = 10_000  # apart from the seeds of the comparison
 BOUND, BOUND_IN_VAIN = 0.98, 0.97  # of the best fixed length; of no speculation at acceptance 0
+BOUND_IN_PHASES = 0.99  # of the best fixed length, where the content alternates
 
 
 @dataclass(frozen=True)
 class Contest:
-    """A drafter at one acceptance (None: its own). `lengths`: the fixed ones, 0 is no drafter."""
+    """A drafter at one acceptance (None: its own). `lengths`: the fixed ones, 0 is no drafter.
+
+    `phases`: the content of a slot alternates.
+    """
 
     drafter: Drafter
     acceptance: Acceptance | None
     lengths: tuple[int, ...]
+    phases: bool = False
 
     @property
     def name(self) -> str:
-        said = self.acceptance.name if self.acceptance else "real"
-        return f"{self.drafter.name} {said}"
+        own = "alternating" if self.phases else "real"
+        return f"{self.drafter.name} {self.acceptance.name if self.acceptance else own}"
 
     @property
     def is_vain(self) -> bool:
@@ -54,6 +60,8 @@ class Contest:
     @property
     def bound(self) -> float:
         """What is demanded of adaptive, as a share of its adversary."""
+        if self.phases:
+            return BOUND_IN_PHASES
         return BOUND_IN_VAIN if self.is_vain else BOUND
 
     def fixed(self, length: int) -> SpecArm:
@@ -127,8 +135,10 @@ class Arena:
         """One server's total tok/s. The four of a quad have the same luck with acceptance."""
         label = f"{cell}-{quad}-{position}"
         seed = self.seed + luck + quad
-        turns = self.measure(self.setting, spec, TALK, self.lab, label, seed)
-        talks = turns["endless"]
+        phases = max((len(each) for each in self.setting.temperatures), default=1)
+        talk = {"endless": [QUESTION] * (TURNS * phases if phases > 1 else 1)}
+        setting = replace(self.setting, fresh=phases > 1)
+        talks = self.measure(setting, spec, talk, self.lab, label, seed)["endless"]
         every = [turn for talk in talks for turn in talk]
         rounds = [each.drafted for turn in every for each in turn.rounds]
         facts = {

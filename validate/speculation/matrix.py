@@ -18,11 +18,15 @@ CODES = {"missed": ExitCode.GATE_FAILED, "invalid": ExitCode.INVALID}
 
 
 def list_contests(
-    drafters: Sequence[Drafter], acceptances: Sequence[Acceptance | None], longest: int
+    drafters: Sequence[Drafter],
+    acceptances: Sequence[Acceptance | None],
+    longest: int,
+    *,
+    phases: bool = False,
 ) -> list[Contest]:
     """Every drafter at every acceptance, against every length from 0 on."""
     lengths = tuple(range(longest + 1))
-    return [Contest(drafter, each, lengths) for drafter in drafters for each in acceptances]
+    return [Contest(drafter, each, lengths, phases) for drafter in drafters for each in acceptances]
 
 
 def hold_all(arena: Arena, contests: Sequence[Contest]) -> list[Outcome]:

@@ -39,8 +39,10 @@ WARM_UP_TOKENS = 16
 class Setting:
     """What all arms of a run share. `device` is llama-server's name of one, or cpu.
 
-    `temperatures`: of each slot; where they are fewer, the last one goes on, and none is greedy.
-    `endless`: answers go on to their limit. `warm_up`: tokens of the answer that is dropped.
+    `temperatures`: of each slot those of its questions, in turns; slots without are greedy. The
+    hotter a slot, the less of a drafter's likeliest tokens it accepts.
+    `endless`: answers go on to their limit. `fresh`: each question begins a new conversation.
+    `warm_up`: tokens of the answer that is dropped.
     """
 
     server: Path
@@ -52,14 +54,18 @@ class Setting:
     context: int = 8192
     health_seconds: float = HEALTH_SECONDS
     port: int | None = None
-    temperatures: tuple[float, ...] = ()
+    temperatures: tuple[tuple[float, ...], ...] = ()
     warm_up: int = WARM_UP_TOKENS
     endless: bool = False
+    fresh: bool = False
 
     def requests(self, n_predict: int, seed: int) -> list[Request]:
         """One for each slot."""
-        heat = (*self.temperatures, *self.temperatures[-1:] * self.slots, *(0.0,) * self.slots)
-        return [Request(n_predict, self.endless, seed, heat[slot]) for slot in range(self.slots)]
+        heat = (*self.temperatures, *((0.0,),) * self.slots)
+        return [
+            Request(n_predict, self.endless, seed, heat[slot], self.fresh)
+            for slot in range(self.slots)
+        ]
 
     def command(self, arm: SpecArm) -> list[str]:
         """The command line of an arm's server, without its address."""
