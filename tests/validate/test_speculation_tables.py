@@ -17,7 +17,14 @@ from validate.speculation.arms import (
     parse_rates,
 )
 from validate.speculation.client import Round, Turn, list_rounds
-from validate.speculation.judge import compare_pair, rank
+from validate.speculation.judge import (
+    blocks_needed,
+    compare_pair,
+    confirm_ranking,
+    correct_rankings,
+    list_doubted,
+    rank,
+)
 from validate.speculation.measure import Setting, Taken, order_arms, read_samples, write_samples
 from validate.speculation.page import render_page
 from validate.speculation.tables import (
@@ -25,6 +32,7 @@ from validate.speculation.tables import (
     acceptance_by_position,
     document_run,
     format_devices,
+    format_pair,
     format_published,
     format_run,
     load_conversations,
@@ -69,6 +77,27 @@ def test_too_few_blocks_decide_nothing() -> None:
     (ranking,) = make_run(2).rankings
     assert set(ranking.signs) == {"?"}
     assert ranking.terrible == ranking.usable == ()
+
+
+def test_slower_stays_slower_only_if_a_second_run_agrees() -> None:
+    slow = SPEEDS | {"mtp adaptive": 9.0}
+    (ranking,) = correct_rankings([rank(take(slow, 8), "published", 0.02)])
+    assert list_doubted([ranking]) == {"mtp adaptive", "mtp 1", "mtp 3", "none"}
+    pairs = {pair.second: pair for pair in confirm_ranking(ranking, take(slow, 8), 0.02).adaptive}
+    assert pairs["none"].verdict is Speed.SLOWER
+    assert "a second run says" in format_pair(pairs["none"])
+    fast = take(slow | {"mtp adaptive": 10.0}, 8)
+    pairs = {pair.second: pair for pair in confirm_ranking(ranking, fast, 0.02).adaptive}
+    assert pairs["none"].verdict is Speed.INCONCLUSIVE
+    assert pairs["mtp 7"].verdict is Speed.FASTER
+
+
+def test_holm_takes_back_what_many_comparisons_explain() -> None:
+    one = rank(take(SPEEDS | {"mtp adaptive": 9.0}), "published", 0.02)
+    assert list_doubted(correct_rankings([one])) == set()  # 6 blocks: p = 1/32, times 4
+    assert list_doubted([one])
+    assert blocks_needed([*SPEEDS], 1) == 8
+    assert blocks_needed(["none", "mtp 1"], 5) == 6
 
 
 def test_a_linear_drift_cancels() -> None:

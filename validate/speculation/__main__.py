@@ -24,7 +24,13 @@ from validate.speculation.arms import (
     parse_rates,
 )
 from validate.speculation.contest import Arena, Contest
-from validate.speculation.judge import confirm_ranking, correct_rankings, list_doubted, rank
+from validate.speculation.judge import (
+    blocks_needed,
+    confirm_ranking,
+    correct_rankings,
+    list_doubted,
+    rank,
+)
 from validate.speculation.matrix import (
     choose_code,
     document_outcome,
@@ -46,9 +52,6 @@ from validate.speculation.tables import (
     load_conversations,
     load_published,
 )
-from validate.statistics import quads_needed
-
-BLOCKS = quads_needed(0.05)  # fewer give no interval
 
 
 def main() -> None:
@@ -87,7 +90,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--budget", type=float, metavar="S", help="of --acceptance: seconds for a comparison")
     add("--conversation", action="append", default=[], metavar="NAME", help="only these")
     add("--slots", type=int, default=1, metavar="N", help="conversations at the same time")
-    add("--blocks", type=int, default=BLOCKS, metavar="N", help="runs of all arms, twice each")
+    add("--blocks", type=int, metavar="N", help="runs of all arms, twice each (default: enough)")
     add("--margin", type=float, default=0.02, metavar="X", help="what does not matter (0.02)")
     add("--n-predict", type=int, default=512, metavar="N", help="longest answer, in tokens")
     add("--context", type=int, default=8192, metavar="N", help="tokens of context of a slot")
@@ -143,7 +146,8 @@ def run(args: argparse.Namespace) -> int:
 
 def require_sizes(args: argparse.Namespace) -> None:
     """Refuse numbers that make no measurement."""
-    if min(args.slots, args.blocks, args.n_predict, args.threads) < 1 or args.margin <= 0:
+    numbers = (args.slots, args.n_predict, args.threads, 1 if args.blocks is None else args.blocks)
+    if min(numbers) < 1 or args.margin <= 0:
         raise UsageError("slots, blocks, tokens, threads and margin must be above 0")
     if args.acceptance and args.spec_synth_rates:
         raise UsageError(
@@ -182,13 +186,14 @@ def measure(
     lab: Lab,
 ) -> Run:
     """All arms on one device; where adaptive is SLOWER, those arms a second time."""
+    blocks = args.blocks or blocks_needed([arm.name for arm in arms], len(talks))
 
     def take(arms: Sequence[SpecArm], run: int) -> list[Taken]:
         recorder = Recorder(
             store, store.open_session(make_key(setting, arms, talks, args.seed, run))
         )
         return measure_blocks(
-            setting, arms, talks, args.blocks, args.seed, recorder, lab, swapped=run > 1
+            setting, arms, talks, blocks, args.seed, recorder, lab, swapped=run > 1
         )
 
     taken = take(arms, 1)
@@ -197,7 +202,7 @@ def measure(
         write_message(f"once more, to confirm: {', '.join(sorted(doubted))}")
         again = take([arm for arm in arms if arm.name in doubted], 2)
         rankings = [confirm_ranking(each, again, args.margin) for each in rankings]
-    return Run(setting, args.blocks, args.margin, tuple(taken), tuple(rankings))
+    return Run(setting, blocks, args.margin, tuple(taken), tuple(rankings))
 
 
 if __name__ == "__main__":

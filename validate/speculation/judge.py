@@ -17,7 +17,7 @@ from validate.cells import Cell, Judged, Speed
 from validate.comparison import agree, correct, judge
 from validate.speculation.client import total_speed
 from validate.speculation.measure import Taken
-from validate.statistics import Estimate, hodges_lehmann, signed_rank_p
+from validate.statistics import Estimate, hodges_lehmann, quads_needed, signed_rank_p
 
 ALPHA = 0.05
 FAR = math.log(1.25)
@@ -116,16 +116,26 @@ def rank(taken: Sequence[Taken], conversation: str, margin: float) -> Ranking:
     middle = {arm: median(found.values()) for arm, found in speeds.items()}
     arms = sorted(middle, key=lambda arm: -middle[arm])
     signs = tuple(compare_pair(speeds, a, b, margin).sign for a, b in pairwise(arms))
-    adaptive = [
-        compare_pair(speeds, mine, other, margin)
+    adaptive = [compare_pair(speeds, *pair, margin) for pair in list_pairs(arms)]
+    choices = sort_choices(speeds, arms, margin)
+    kinds = {kind: tuple(arm for arm in arms if choices[arm] == kind) for kind in CHOICES}
+    return Ranking(conversation, tuple(arms), middle, signs, tuple(adaptive), **kinds)
+
+
+def list_pairs(arms: Sequence[str]) -> list[tuple[str, str]]:
+    """What is judged: adaptive with each fixed length of its drafter and with no speculation."""
+    return [
+        (mine, other)
         for mine in arms
         if is_adaptive(mine)
         for other in arms
         if other == NONE or (other != mine and drafter_of(other) == drafter_of(mine))
     ]
-    choices = sort_choices(speeds, arms, margin)
-    kinds = {kind: tuple(arm for arm in arms if choices[arm] == kind) for kind in CHOICES}
-    return Ranking(conversation, tuple(arms), middle, signs, tuple(adaptive), **kinds)
+
+
+def blocks_needed(arms: Sequence[str], conversations: int) -> int:
+    """The fewest blocks after which Holm's correction can uphold a difference."""
+    return quads_needed(ALPHA / max(1, conversations * len(list_pairs(arms))))
 
 
 def correct_rankings(rankings: Sequence[Ranking]) -> list[Ranking]:
