@@ -75,6 +75,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 if FAULT == "sick":
+    say("0.1 W model has unused tensor blk.4.nextn.enorm.weight")
     say("0.1 E srv: failed to create MTP context: no MTP layers")
     sys.exit(1)
 if FAULT == "vocab" and LENGTH:

@@ -68,6 +68,33 @@ def test_a_synthetic_acceptance_of_zero(model: Path, tmp_path: Path) -> None:
     assert positions[0][0] == 0
 
 
+def test_a_drafter_of_another_vocabulary(model: Path, tmp_path: Path) -> None:
+    writer = (
+        "import sys, pathlib, tiny_drafters; tiny_drafters.write_target(pathlib.Path(sys.argv[1]))"
+    )
+    other = tmp_path / "other.gguf"
+    subprocess.run(
+        [sys.executable, "-c", writer, str(other)], cwd=ROOT / "series" / "checks", check=True
+    )
+    done = speculate(
+        tmp_path / "page.html", "--target", str(model), "--drafter", f"simple={other}"
+    )  # fmt: skip
+    assert done.returncode == 3
+    assert "both must share one vocabulary" in done.stderr
+
+
+def test_adaptive_against_the_best_of_two(model: Path, tmp_path: Path) -> None:
+    """One synthetic cell with real servers; says nothing about speed."""
+    done = speculate(
+        tmp_path / "page.html", "--target", str(model), "--drafter", f"simple={model}",
+        "--lengths", "1", "--acceptance", ".7", "--looks", "8", "--budget", "1",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (contest,) = json.loads(done.stdout)["contests"]
+    assert contest["curve"].keys() == {"0", "1"}
+    assert contest["state"] == "open"
+
+
 def test_a_target_without_an_mtp_head(model: Path, tmp_path: Path) -> None:
     done = speculate(tmp_path / "page.html", "--target", str(model), "--drafter", "mtp")
     assert done.returncode == 3

@@ -18,7 +18,7 @@ from validate.speculation.__main__ import make_parser, run
 from validate.speculation.arms import Drafter, SpecArm, list_arms
 from validate.speculation.client import Request, ask
 from validate.speculation.measure import Recorder, Setting, measure_arm, measure_blocks
-from validate.speculation.server import ServerFault, serve
+from validate.speculation.server import ServerFault, choose_remedy, serve
 
 TALK = {"published": ["one?", "two?"]}
 SOURCE = Path(__file__).with_name("speculation_server.py")
@@ -67,6 +67,33 @@ def test_the_servers_last_words(
     with pytest.raises(ServerFault, match=words) as caught:
         measure_arm(setting, ARM, TALK, lab)
     assert "log: " in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "remedy"),
+    [
+        ("adaptive draft length requires an initialized speculative", "--drafter"),
+        ("an adaptive draft length requires n_min <= n_max, got n_min = 8", "lower --n-min"),
+        ("the target and draft vocabs are not compatible", "share one vocabulary"),
+        ("synthetic acceptance rates must contain 15 values, got 20", "longest draft"),
+        ("error while handling argument --spec-synth-rates", "one rate for each position"),
+        ("failed to create MTP context", "with an MTP head"),
+        ("draft model is not eagle3 (expected 3 extract layers, got 0)", "of the type"),
+        ("error: invalid argument: --spec-draft-adaptive", "stack's tip"),
+        ("error: invalid device: Vulkan7", "--list-devices"),
+        ("couldn't bind HTTP server socket", "--port"),
+        ("something else", "read its log: x.log"),
+    ],
+)
+def test_what_to_do_about_what_the_server_says(said: str, remedy: str) -> None:
+    assert remedy in choose_remedy(said, Path("x.log"))
+
+
+def test_errors_hide_warnings(setting: Setting, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STANDIN", "sick")
+    with pytest.raises(ServerFault) as caught:
+        measure_arm(setting, ARM, TALK, lab)
+    assert "unused tensor" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("fault", "words"), [("silent", "no timings"), ("miscounts", "counts")])
@@ -155,6 +182,12 @@ def test_command(
         (("--drafter", "guess"), "no drafter 'guess'"),
         (("--drafter", "mtp", "--lengths", "0"), "no draft lengths"),
         (("--drafter", "mtp", "--conversation", "x"), "no conversation"),
+        (("--drafter", "mtp", "--acceptance", "2"), "no acceptance"),
+        (("--drafter", "mtp", "--acceptance", ".5", "--looks", "x"), "no numbers of quads"),
+        (("--drafter", "mtp", "--acceptance", ".5", "--looks", "2"), "cannot decide anything"),
+        (("--drafter", "mtp", "--acceptance", ".5", "--spec-synth-rates", "1"), "rates itself"),
+        (("--drafter", "mtp", "--acceptance", ".5", "--lengths", "9-12"), "no draft lengths"),
+        (("--acceptance", "all"), "no drafter was named"),
     ],
 )
 def test_bad_command_lines(

@@ -29,6 +29,8 @@ REMEDIES = {
     "spec-synth-rates": "name one rate for each position up to the longest draft",
     "synth": "name one rate for each position up to the longest draft that this drafter makes",
     "MTP layers": "name a target with an MTP head, or another type of drafter",
+    "MTP context": "name a target with an MTP head, or another type of drafter",
+    "draft model is not": "name a file of the type that --drafter says",
     "address already in use": "end what holds the port, or leave out --port",
     "couldn't bind": "end what holds the port, or leave out --port",
     "invalid device": "name a device that `llama-server --list-devices` lists, or cpu",
@@ -36,8 +38,10 @@ REMEDIES = {
 }
 
 
-# Lines of the log that say why: its errors, asserts, uncaught exceptions, unknown options.
-REASON = re.compile(r"^\S+ [EW] |\berror\b|GGML_ASSERT|what\(\)|terminate called|must ", re.I)
+# Lines of the log that say why: its errors, asserts, uncaught exceptions, unknown options; warnings
+# where there is nothing else, a model has many.
+REASON = re.compile(r"^\S+ E |\berror\b|GGML_ASSERT|what\(\)|terminate called|must ", re.I)
+WARNING = re.compile(r"^\S+ W ")
 REASONS = 8
 NOT_DRAFTING = "failed to initialize speculative decoding context"
 
@@ -64,6 +68,7 @@ def read_reasons(server: process.Held) -> str:
     """What it said against itself, else its last lines (an abort ends in a useless backtrace)."""
     lines = server.log.read_text("utf-8", "replace").splitlines()
     reasons = [line for line in lines if REASON.search(line)]
+    reasons = reasons or [line for line in lines if WARNING.search(line)]
     return "\n".join(reasons[-REASONS:]) or server.last_words()
 
 
