@@ -12,13 +12,13 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from http import HTTPStatus
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import spec_adaptive_server as adaptive
 import spec_draft_length as lengths
+from spec_adaptive_server import Answer
 from spec_draft_length import FAIL, NO_ENVIRONMENT, NOT_MEASURED, PASS, Drafter, NotMeasured
 
 CHECK: Final = "spec-adaptive-deferred"
@@ -28,7 +28,6 @@ ACCEPTED: Final = 0.9  # of the drafted tokens; a shift rounds what was read bef
 DECODES: Final = 1.5  # a round; a drafter that reads every token by itself needs 2 or more
 DECODE: Final = "input batch info"
 
-Answer: TypeAlias = dict[str, Any]
 Talk: TypeAlias = Callable[[int], list[Answer]]
 
 
@@ -39,15 +38,10 @@ class Broken(Exception):
 def complete(port: int, prompt: Sequence[int], slot: int = 0, n_predict: int = 160) -> Answer:
     """Ask for a greedy completion of these tokens."""
     body = lengths.greedy(0, n_predict) | {"prompt": list(prompt), "id_slot": slot}
-    with lengths.connect(port) as connection:
-        headers = {"Content-Type": "application/json"}
-        text = json.dumps(body | {"return_tokens": True, "cache_prompt": True})
-        connection.request("POST", "/completion", text, headers)
-        response = connection.getresponse()
-        answer: Answer = json.loads(response.read())
-        if response.status != HTTPStatus.OK:
-            raise Broken(str(answer))
-        return answer
+    try:
+        return adaptive.ask(port, body)
+    except NotMeasured as error:
+        raise Broken(str(error)) from error
 
 
 def words(n: int) -> list[int]:

@@ -56,7 +56,12 @@ def command(
 
 def completion(port: int, n_prompt: int) -> Answer:
     """Ask for a greedy completion."""
-    body = lengths.greedy(n_prompt, N_PREDICT) | {"return_tokens": True}
+    return ask(port, lengths.greedy(n_prompt, N_PREDICT))
+
+
+def ask(port: int, body: dict[str, object]) -> Answer:
+    """Ask for a completion, with its tokens."""
+    body = body | {"return_tokens": True}
     with lengths.connect(port) as connection:
         headers = {"Content-Type": "application/json"}
         connection.request("POST", "/completion", json.dumps(body), headers)
