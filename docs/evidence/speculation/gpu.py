@@ -1,6 +1,8 @@
 """A 27B model with a DFlash2-shaped drafter on a GPU: the whole curve of draft lengths, and adaptive.
 
-    python docs/evidence/speculation/gpu.py SERVER TARGET DRAFTER DEVICE SECONDS OUT
+    python docs/evidence/speculation/gpu.py SERVER TARGET DRAFTER[,DRAFTER] DEVICE SECONDS OUT
+
+The first drafter that llama-server can draft with is taken.
 
 At p = .95 every length of the curve, no speculation and adaptive, each in a random order and its mirror image,
 then as many quads of adaptive against the best length as fit; then adaptive and no speculation at p = .7 and 0.
@@ -11,18 +13,19 @@ import json
 import os
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from statistics import median
 
 sys.path.insert(0, os.fspath(Path(__file__).parents[3]))
 
+from upstream.errors import InvalidMeasurement
 from upstream.lab import Lab
 from validate.speculation.acceptance import PROFILES
 from validate.speculation.arms import Drafter, SpecArm
 from validate.speculation.client import total_speed
 from validate.speculation.measure import Setting, measure_arm
+from validate.speculation.server import ServerFault
 
 LENGTHS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15)
 LONGEST = 15
@@ -58,6 +61,19 @@ class Bench:
             file.write(json.dumps(line) + "\n")
 
 
+def choose_drafter(bench: Bench, files: list[Path]) -> Drafter:
+    for file in files:
+        drafter = Drafter("draft-dflash", file)
+        try:
+            bench.take(PROFILES[5], SpecArm(drafter, 1, rates=(0.95,)), 0)
+        except (ServerFault, InvalidMeasurement) as error:
+            print(f"{file.name}: {error}", flush=True)
+            continue
+        bench.write({"drafter": file.name})
+        return drafter
+    raise SystemExit("no drafter works")
+
+
 def arms_of(drafter: Drafter, acceptance, lengths) -> list[SpecArm]:
     fixed = [SpecArm(drafter, n, rates=acceptance.rates(n)) for n in lengths]
     adaptive = SpecArm(drafter, LONGEST, adaptive=True, rates=acceptance.rates(LONGEST))
@@ -73,18 +89,18 @@ def mirrored(bench: Bench, acceptance, arms: list[SpecArm], seed: int) -> None:
 
 
 def main() -> None:
-    server, target, drafter, device, seconds, out = sys.argv[1:]
+    server, target, drafters, device, seconds, out = sys.argv[1:]
     lab = Lab(Path(out).absolute().parent / "lab")
     lab.root.mkdir(parents=True, exist_ok=True)
     setting = Setting(
         Path(server), Path(target), device, 4, n_predict=256, context=4096, warm_up=128, endless=True
     )
     bench = Bench(setting, lab, Path(out), time.monotonic() + float(seconds))
-    block = Drafter("draft-dflash", Path(drafter))
     high, middle, none = PROFILES[5], PROFILES[3], PROFILES[0]
-    everything = arms_of(block, high, LENGTHS)
     bench.take(high, SpecArm(), 0)  # compiles pipelines, fills caches
+    block = choose_drafter(bench, [Path(name) for name in drafters.split(",")])
     bench.found.clear()
+    everything = arms_of(block, high, LENGTHS)
     mirrored(bench, high, everything, 1)
     speeds = {arm.name: median(bench.found.get((high.name, arm.name), [0.0])) for arm in everything}
     best = max(everything[:-1], key=lambda arm: speeds[arm.name])

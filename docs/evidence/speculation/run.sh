@@ -18,10 +18,10 @@ cd $K/repo && python3 $E/models.py $K/deep || exit 1
 el "small models"
 BIG=/dev/shm; [ $(df --output=avail -BG /dev/shm | tail -1 | tr -dc 0-9) -ge 20 ] || BIG=/tmp
 python3 -m validate.shape_models write dense-27b $BIG/dense-27b.gguf --endless --threads $(nproc) &&
-  python3 -m validate.shape_models write dflash2-27b $BIG/dflash2-27b.gguf --for $BIG/dense-27b.gguf --endless --threads $(nproc)
+  for d in dflash2-27b dflash-27b; do python3 -m validate.shape_models write $d $BIG/$d.gguf --for $BIG/dense-27b.gguf --endless --threads $(nproc); done
 el "27B models"; ls -la $BIG/*.gguf
 N=$(nproc); L=$(( N - 4 ))
-(taskset -c $L-$(( N - 1 )) env GGML_VK_VISIBLE_DEVICES=0 python3 $E/gpu.py $K/bin/llama-server $BIG/dense-27b.gguf $BIG/dflash2-27b.gguf Vulkan0 $(( $(left) - 15 )) $K/o/gpu.jsonl > $K/o/gpu.log 2>&1) &
+(taskset -c $L-$(( N - 1 )) env GGML_VK_VISIBLE_DEVICES=0 python3 $E/gpu.py $K/bin/llama-server $BIG/dense-27b.gguf $BIG/dflash2-27b.gguf,$BIG/dflash-27b.gguf Vulkan0 $(( $(left) - 15 )) $K/o/gpu.jsonl > $K/o/gpu.log 2>&1) &
 [ "$LANES" = 0 ] || (taskset -c 0-$(( L - 1 )) python3 $E/lanes.py $K/bin/llama-server $K/deep $L $(( $(left) - 25 )) $K/o/lanes.jsonl > $K/o/lanes.log 2>&1) &
 save() { cp -f $K/o/*.jsonl $K/o/*.txt $K/o/*.log $OUT/ 2>/dev/null; }
 while [ $(left) -gt 4 ] && [ -n "$(jobs -r)" ]; do sleep 3; save; done
