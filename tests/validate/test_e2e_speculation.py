@@ -15,6 +15,9 @@ import pytest
 
 from upstream.lab import open_lab
 from validate.models import provide_model
+from validate.shape_models.choices import Choice
+from validate.shape_models.sets import list_set
+from validate.shape_models.writer import write_model
 
 pytestmark = pytest.mark.e2e
 ROOT = Path(__file__).parent.parent.parent
@@ -83,16 +86,21 @@ def test_a_drafter_of_another_vocabulary(model: Path, tmp_path: Path) -> None:
     assert "both must share one vocabulary" in done.stderr
 
 
-def test_adaptive_against_the_best_of_two(model: Path, tmp_path: Path) -> None:
-    """One synthetic cell with real servers; says nothing about speed."""
+def test_adaptive_against_the_best_of_two(tmp_path: Path) -> None:
+    """Synthetic contests of shape models with real servers; says nothing about speed."""
+    files = {
+        recipe.preset: write_model(recipe, path, 1).path
+        for recipe, path in list_set("tiny", tmp_path, Choice())
+    }
     done = speculate(
-        tmp_path / "page.html", "--target", str(model), "--drafter", f"simple={model}",
-        "--lengths", "1", "--acceptance", ".7", "--looks", "8", "--budget", "1",
+        tmp_path / "page.html", "--target", str(files["tiny-mtp"]), "--drafter", "mtp",
+        "--drafter", f"dflash={files['tiny-dflash2']}", "--lengths", "1", "--acceptance", ".7",
+        "--looks", "8", "--budget", "1",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    (contest,) = json.loads(done.stdout)["contests"]
-    assert contest["curve"].keys() == {"0", "1"}
-    assert contest["state"] == "open"
+    for contest in json.loads(done.stdout)["contests"]:
+        assert contest["curve"].keys() == {"0", "1"}
+        assert contest["state"] == "open"
 
 
 def test_a_target_without_an_mtp_head(model: Path, tmp_path: Path) -> None:
