@@ -192,9 +192,7 @@ def _judge(arena: Arena, contest: Contest, best: int, first: Judged | None = Non
     """The first comparison, or with the first's verdict the second."""
     arms: dict[Arm, SpecArm] = {"A": contest.fixed(best), "B": contest.adaptive()}
     cell = Cell("llama-server", contest.name, "t/s", 1 - contest.bound)
-    what = [contest.name, arena.plan.looks, arena.plan.control_quads, arena.plan.family]
-    key = make_key(arena.setting, arms.values(), what, arena.seed, 2 if first else 1)
-    session = arena.store.open_session(key)
+    session = _open_session(arena, contest, best, 2 if first else 1)
     found = arena.store.verdicts(session)
     if found is not None:
         return found[0]
@@ -211,6 +209,12 @@ def _judge(arena: Arena, contest: Contest, best: int, first: Judged | None = Non
     elif judged.verdict is not Speed.INCONCLUSIVE or judged.quads == arena.plan.looks[-1]:
         arena.store.finish(session, [judged])
     return judged
+
+
+def _open_session(arena: Arena, contest: Contest, best: int, run: int = 1) -> int:
+    arms = [contest.fixed(best), contest.adaptive()]
+    what = [contest.name, arena.plan.looks, arena.plan.control_quads, arena.plan.family]
+    return arena.store.open_session(make_key(arena.setting, arms, what, arena.seed, run))
 
 
 def _load(store: SampleStore, session: int) -> Known:
@@ -240,9 +244,7 @@ def _describe(
     arena: Arena, contest: Contest, curve: Mapping[int, float], best: int, judged: Judged
 ) -> Outcome:
     """The outcome with what adaptive did in the comparison."""
-    arms = [contest.fixed(best), contest.adaptive()]
-    what = [contest.name, arena.plan.looks, arena.plan.control_quads, arena.plan.family]
-    session = arena.store.open_session(make_key(arena.setting, arms, what, arena.seed))
+    session = _open_session(arena, contest, best)
     mine = [s.sample for s in arena.store.samples(session) if s.track == "step"]
     mine = [sample for sample in mine if sample.arm == "B"]
     if not mine:
