@@ -120,13 +120,14 @@ class Measure(Protocol):
 
 @dataclass(frozen=True)
 class Arena:
-    """Where contests are held: all that they share."""
+    """Where contests are held: all that they share. `choosing`: blocks to choose a length by."""
 
     setting: Setting
     lab: Lab
     store: SampleStore
     plan: Plan
     seed: int = 1
+    choosing: int = CHOOSING_BLOCKS
     measure: Measure = field(default=measure_arm, repr=False)
 
     def sample(
@@ -175,7 +176,7 @@ def measure_curve(arena: Arena, contest: Contest) -> dict[int, float]:
         (each.sample.cell, each.sample.quad, each.sample.position): each.sample.value
         for each in arena.store.samples(session)
     }
-    for block in range(1, CHOOSING_BLOCKS + 1):
+    for block in range(1, arena.choosing + 1):
         for place, arm in enumerate(order_arms(list(arms.values()), block, arena.seed)):
             where = (arm.name, block, int(place >= len(arms)))
             if where not in known:

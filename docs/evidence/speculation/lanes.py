@@ -25,7 +25,15 @@ from validate.comparison import Plan
 from validate.sample_store import open_samples
 from validate.speculation.acceptance import PROFILES
 from validate.speculation.arms import Drafter
-from validate.speculation.contest import Arena, Contest, Outcome, hold, hold_again, measure_curve
+from validate.speculation.contest import (
+    CHOOSING_BLOCKS,
+    Arena,
+    Contest,
+    Outcome,
+    hold,
+    hold_again,
+    measure_curve,
+)
 from validate.speculation.matrix import correct_all, document_outcome, format_matrix
 from validate.speculation.measure import Setting
 
@@ -41,10 +49,14 @@ class Job:
     lab: Path
     core: int
     family: int
+    waves: int  # contests a core: with more than one there is time for half the choosing
+    out: Path
 
     def arena(self, store, budget):
         plan = Plan(control_quads=8, budget_seconds=max(budget, 1.0), family=self.family)
-        return Arena(self.setting, Lab(self.lab), store, plan)
+        return Arena(
+            self.setting, Lab(self.lab), store, plan, choosing=CHOOSING_BLOCKS if self.waves == 1 else 1
+        )
 
 
 def list_jobs(server: Path, models: Path, cores: list[int], out: Path) -> list[Job]:
@@ -70,8 +82,9 @@ def list_jobs(server: Path, models: Path, cores: list[int], out: Path) -> list[J
         (Contest(twin, None, LENGTHS), replace(own, slots=4, temperatures=heat * 2)),
         (Contest(twin, None, LENGTHS, phases=True), replace(own, temperatures=((0.0, HOT),), n_predict=192)),
     ]
+    waves = math.ceil(len(found) / len(cores))
     return [
-        Job(contest, setting, out.parent / f"lane-{n}", cores[n % len(cores)], len(found))
+        Job(contest, setting, out.parent / f"lane-{n}", cores[n % len(cores)], len(found), waves, out)
         for n, (contest, setting) in enumerate(found)
     ]
 
@@ -86,7 +99,9 @@ def first(task: tuple[Job, float]) -> Outcome:
         arena = job.arena(store, seconds)
         measure_curve(arena, job.contest)
         plan = replace(arena.plan, budget_seconds=max(end - time.monotonic(), 1.0))
-        return hold(replace(arena, plan=plan), job.contest)
+        outcome = hold(replace(arena, plan=plan), job.contest)
+    write(job.out, "first", outcome)
+    return outcome
 
 
 def second(task: tuple[Job, float, Outcome]) -> Outcome:
@@ -107,13 +122,9 @@ def main() -> None:
     cores = sorted(os.sched_getaffinity(0))[: int(lanes)]
     jobs = list_jobs(Path(server), Path(models), cores, Path(out).absolute())
     end = time.monotonic() + float(seconds)
-    waves = math.ceil(len(jobs) / len(cores))
-    share = (1 - SECOND) * float(seconds) / waves
+    share = (1 - SECOND) * float(seconds) / jobs[0].waves
     with ProcessPoolExecutor(len(cores)) as pool:
-        outcomes = []
-        for outcome in pool.map(first, [(job, share) for job in jobs]):
-            write(Path(out), "first", outcome)
-            outcomes.append(outcome)
+        outcomes = list(pool.map(first, [(job, share) for job in jobs]))
         left = max(end - time.monotonic(), 10.0)
         corrected = correct_all(outcomes)
         final = list(pool.map(second, [(j, left, o) for j, o in zip(jobs, corrected, strict=True)]))

@@ -25,5 +25,6 @@ N=$(nproc); L=$(( N - 4 ))
 [ "$LANES" = 0 ] || (taskset -c 0-$(( L - 1 )) python3 $E/lanes.py $K/bin/llama-server $K/deep $L $(( $(left) - 25 )) $K/o/lanes.jsonl > $K/o/lanes.log 2>&1) &
 save() { cp -f $K/o/*.jsonl $K/o/*.txt $K/o/*.log $OUT/ 2>/dev/null; }
 while [ $(left) -gt 4 ] && [ -n "$(jobs -r)" ]; do sleep 3; save; done
+kill $(jobs -p) 2>/dev/null; sleep 1; kill -9 $(pgrep -f $K/bin/llama-server) 2>/dev/null
 tar cf - -C $K lab/logs o 2>/dev/null | gzip > $OUT/logs.tar.gz; save
 cat $K/o/gpu.log | tail -50; cat $K/o/lanes.log | tail -80; el done
