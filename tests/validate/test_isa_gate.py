@@ -48,6 +48,9 @@ def test_what_a_shader_is() -> None:
     assert found.label == "mul_mat_vec_iq2_xxs_f32_f32 wg 64 rows 4 cols 8"
     mapped = replace(found, shader="mul_mat_vec_id_q4_k_q8_1_f32_subgroup", spec=(256, 4))
     assert (mapped.family, mapped.type, mapped.columns) == ("mat-vec id", "q4_k", 0)
+    assert mapped.large
+    assert mat_vec(wg=256).large
+    assert not any(each.large for each in (found, tile("matmul_f16"), replace(mapped, spec=())))
     assert tile("matmul_id_subgroup_q4_k_f16_cm1").family == "matmul id"
     assert tile("flash_attn_f32_f16_cm1").family == "attention"
 
@@ -119,6 +122,9 @@ def test_exit_codes_and_the_check() -> None:
     assert summarize(step_with(crash), []).verdict is Verdict.INVALID
     assert summarize(step_with((numbers(), numbers(cost=999))), []).verdict is Verdict.PASS
     assert summarize(step_with(), []).verdict is Verdict.IDENTICAL
+    left = summarize(replace(step_with(), left=34), [])
+    assert (left.verdict, left.facts["left out"]) == (Verdict.INFORMATION, 34)
+    assert "no AMD device runs" in left.detail
 
 
 def test_a_constant_that_is_the_default_is_no_difference() -> None:
@@ -198,6 +204,10 @@ def test_the_table(run: IsaRun) -> None:
     assert "0 -> 3" in text
     assert "7 of 2398" in text
     assert "not derived: 1 generated" in text
+    assert "left out:" not in text
+    left = replace(run, steps=(replace(run.steps[0], changes=(), left=34),))
+    assert "left out: changed mat-vecs of several subgroups" in format_run(left)
+    assert "34 that no AMD device runs differ" in render_page(left)
 
 
 def test_kernels_join_the_table_and_the_gate(run: IsaRun) -> None:

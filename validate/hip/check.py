@@ -24,6 +24,8 @@ def check_hip(lab: Lab, git: Git, pair: StepPair, jobs: int = 2) -> CheckResult:
     compiler. Nothing is installed or made for it.
     """
     with open_workshop(lab, git) as shop:
+        if shop.subtree(pair.step_tree) == shop.subtree(pair.parent_tree):
+            return CheckResult(CHECK, Verdict.IDENTICAL, SAME, cached=True)
         parent = HipSide(pair.parent, read_hip_tree(shop, pair.parent_tree))
         step = HipSide(pair.step, read_hip_tree(shop, pair.step_tree), pair.allowance)
         if not differing_files(parent, step):

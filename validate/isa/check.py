@@ -18,6 +18,7 @@ from validate.verdict import CheckResult, Verdict
 
 CHECK = "isa"
 SAME = "the same ggml folder as the parent's"
+NOT_AMD = "what changed are mat-vecs that no AMD device runs (nox -s isa -- --mat-vec)"
 NOT_RUN = "not run: no toolchain roots here (nox -s isa makes them, as root)"
 
 
@@ -52,9 +53,11 @@ def check_isa(lab: Lab, git: Git, pair: StepPair, jobs: int = 2) -> CheckResult:
 def summarize(changes: StepChanges, compilers: list[str]) -> CheckResult:
     """The verdict on a step, with every changed pipeline in the facts."""
     facts: dict[str, Any] = {"compilers": compilers, "same": changes.same}
-    facts |= {"new": changes.new, "gone": changes.gone}
+    facts |= {"new": changes.new, "gone": changes.gone, "left out": changes.left}
     facts["changes"] = [document_change(change) for change in changes.changes]
     said = " and ".join(compilers)
+    if not changes.changes and changes.left:
+        return CheckResult(CHECK, Verdict.INFORMATION, f"not run: {NOT_AMD}", facts)
     if not changes.changes:
         detail = f"{said}: {changes.same} pipelines compile to the same"
         return CheckResult(CHECK, Verdict.IDENTICAL, detail, facts)

@@ -58,7 +58,8 @@ class Change:
 @dataclass(frozen=True)
 class StepChanges:
     """A step against its parent. same: pipelines that any compiler would compile to the same, and
-    kernels of changed files that keep all their numbers.
+    kernels of changed files that keep all their numbers. left: pipelines that differ and were not
+    compiled, because no AMD device runs them.
     """
 
     step: str
@@ -67,6 +68,7 @@ class StepChanges:
     new: int
     gone: int
     changes: tuple[Change, ...]
+    left: int = 0
 
     @property
     def word(self) -> Word:
@@ -77,7 +79,8 @@ class StepChanges:
 def add_changes(one: StepChanges, other: StepChanges) -> StepChanges:
     """What two compilers' sources say about the same step."""
     assert (one.step, one.parent) == (other.step, other.parent)
-    counts = {key: getattr(one, key) + getattr(other, key) for key in ("same", "new", "gone")}
+    keys = ("same", "new", "gone", "left")
+    counts = {key: getattr(one, key) + getattr(other, key) for key in keys}
     return StepChanges(one.step, one.parent, **counts, changes=one.changes + other.changes)
 
 

@@ -86,10 +86,14 @@ class IsaRun:
 
 @dataclass
 class Session:
-    """What is known while a run goes on: compiled shaders by source, numbers by key."""
+    """What is known while a run goes on: compiled shaders by source, numbers by key.
+
+    large: changed mat-vecs of several subgroups are compiled too; they take most of the time.
+    """
 
     bench: Bench
     compilers: Sequence[Compiler]
+    large: bool = False
     shaders: dict[str, Shader] = field(default_factory=dict)
     numbers: dict[str, Numbers] = field(default_factory=dict)
     fresh: int = 0  # pipelines that no earlier run compiled
@@ -146,7 +150,7 @@ def run_isa(
         raise InvalidMeasurement("the stack has no step", remedy="add a patch to the series")
     trees = read_trees(bench, series, stack)
     base, tip = trees[0], Tree(TIP, trees[-1].recorded, loosest(tree.allowance for tree in trees))
-    session = Session(bench, compilers)
+    session = Session(bench, compilers, large=scope in (Scope.MAT_VEC, Scope.ALL))
     pairs = list(pairwise(trees))
     pairs += [(base, tip)] if len(stack.steps) > 1 else []
     steps = tuple(compare_trees(session, *pair) for pair in pairs)
@@ -187,13 +191,15 @@ def compare_trees(session: Session, parent: Tree, step: Tree) -> StepChanges:
     pairs = pair_variants(before.variants, after.variants)
     session.compile(before, (pair.before for pair in pairs if pair.before))
     session.compile(after, (pair.after for pair in pairs if pair.after))
-    changed = [pair for pair in pairs if session.differ(pair)]
+    differing = [pair for pair in pairs if session.differ(pair)]
+    changed = [pair for pair in differing if session.large or not pair.variant.large]
     session.ask(each for pair in changed for each in (pair.before, pair.after) if each)
     changes = [_judge(session, each, pair, step) for pair in changed for each in session.compilers]
     new = sum(pair.before is None for pair in changed)
-    same = len(after.variants) - sum(pair.after is not None for pair in changed)
+    same = len(after.variants) - sum(pair.after is not None for pair in differing)
     gone = sum(pair.after is None for pair in changed)
-    return StepChanges(step.name, parent.name, same, new, gone, tuple(changes))
+    left = len(differing) - len(changed)
+    return StepChanges(step.name, parent.name, same, new, gone, tuple(changes), left)
 
 
 def _judge(session: Session, compiler: Compiler, pair: Pair, step: Tree) -> Change:

@@ -16,6 +16,10 @@ from validate.report import align
 
 SHOWN = 12  # changed pipelines of a step in the table for people; --json has all
 ORDER = list(Word)
+LEFT_OUT = (
+    "left out: changed mat-vecs of several subgroups, which ggml-vulkan runs on Intel and NVIDIA "
+    "only; they too: nox -s isa -- --mat-vec"
+)
 MODELLED = ("instructions", "inverse_throughput")  # only RADV says them
 Rows = list[tuple[str, ...]]
 MARKDOWN_KEYS = ("vgprs", "spilled_vgprs", "scratch", "lds", "waves", "inverse_throughput")
@@ -154,12 +158,12 @@ def _format_head(run: IsaRun) -> str:
 
 
 def _step_rows(steps: Sequence[StepChanges]) -> Rows:
-    rows: Rows = [("step", "against", "verdict", "same", "changed", "new", "gone")]
+    rows: Rows = [("step", "against", "verdict", "same", "changed", "new", "gone", "left out")]
     for step in steps:
         pairs = {id(change.pair) for change in step.changes}
         changed = len(pairs) - step.new - step.gone
-        counts = map(str, (step.same, changed, step.new, step.gone))
-        word = step.word.value if step.changes else "same"
+        counts = map(str, (step.same, changed, step.new, step.gone, step.left))
+        word = step.word.value if step.changes else "left out" if step.left else "same"
         rows.append((step.step, step.parent, word, *counts))
     return rows
 
@@ -251,6 +255,8 @@ def _format_rest(run: IsaRun) -> str:
         lines.insert(0, run.hip)
     if run.off:
         lines.append(f"not generated, glslc lacks: {', '.join(run.off)}")
+    if any(step.left for step in run.steps):
+        lines.append(LEFT_OUT)
     if run.scope is not Scope.ALL:
         lines.append("totals are over what was compiled; all of it: nox -s isa -- --all")
     return "\n".join(lines)
@@ -277,7 +283,7 @@ def _document_compiler(run: IsaRun, name: str) -> dict[str, object]:
 
 
 def _document_step(step: StepChanges) -> dict[str, object]:
-    counts = {"same": step.same, "new": step.new, "gone": step.gone}
+    counts = {"same": step.same, "new": step.new, "gone": step.gone, "left out": step.left}
     changes = [document_change(change) for change in _worst_first(step.changes)]
     return {"step": step.step, "parent": step.parent, **counts, "changes": changes}
 

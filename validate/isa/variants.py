@@ -76,6 +76,12 @@ class Variant:
         return bool(self.columns) and self.shader.endswith("_subgroup_no_shmem")
 
     @property
+    def large(self) -> bool:
+        """Whether it is a mat-vec of several subgroups: ggml-vulkan runs it on Intel and NVIDIA."""
+        vector = self.family in ("mat-vec", "mat-vec id") and bool(self.spec)
+        return vector and self.spec[ROLE_WG] > self.subgroup > 0
+
+    @property
     def label(self) -> str:
         """What people call it."""
         if self.columns:
