@@ -77,6 +77,15 @@ MACHINES: Final = (
     Machine("compute bound", (8.0, 13.0, 18.0, 23.0, 28.0, 33.0, 38.0, 43.0), 0.3, 0.7),
     Machine("memory bound", (20.0, 20.5, 21.0, 21.5, 22.0, 22.5, 23.0, 23.5), 0, 1),
 )
+# 27B on an H200 with Vulkan: more than 8 tokens take another kernel. It compiles what it runs for
+# the first time, for about 30 rounds (docs/evidence/speculation/h200).
+COLD: Final = Machine(
+    "cold GPU",
+    (14.3, 15.7, 21.3, 28.3, 38.7, 37.5, 46.6, 51.6, 94, 140, 170, 165, 162, 180, 200, 222),
+    10,
+    0,
+)
+STALL: Final = 30
 MTP: Final = (0.75, 0.62, 0.5, 0.42, 0.36, 0.3, 0.26)  # all of the first i accepted
 PROFILES: Final[dict[str, Rates]] = {f"p={p}": (p,) for p in (0.0, 0.3, 0.5, 0.7, 0.85, 0.95)} | {
     "mtp": tuple(b / a for a, b in itertools.pairwise((1.0, *MTP))),
@@ -208,6 +217,20 @@ def recovery(player: Player, machine: Machine) -> Iterator[Outcome]:
         yield Outcome(f"{machine.name}/after {before}/of the best", ratio, 0.95)
 
 
+def cold(player: Player, machine: Machine) -> Iterator[Outcome]:
+    """What a device prepares for at first use is no property of a width."""
+    device, n_max = (COLD, 15) if machine is MACHINES[0] else (machine, N_MAX)
+    for name, rates in PROFILES.items():
+        runs = [
+            player.play(device, [[(1e9, rates)]], seed=s, tokens=4000, n_max=n_max, stall=STALL)
+            for s in (*SEEDS, 4, 5, 6)
+        ]
+        best = max(device.goodput([rates], [n]) for n in range(n_max + 1))
+        later = [run["lengths"][len(run["lengths"]) // 2 :] for run in runs]
+        got = sum(priced(device, rates, lengths) for lengths in later) / len(runs)
+        yield Outcome(f"{device.name}/{name}, stalls/of the best fixed", got / best, 0.95)
+
+
 def quiet(player: Player, machine: Machine) -> Iterator[Outcome]:
     """Without noise in time and acceptance, lengths change for probes only."""
     for name, rates in {"all accepted": (1.0,), "none accepted": (0.0,)}.items():
@@ -277,6 +300,7 @@ CASES: Final[tuple[Callable[[Player, Machine], Iterator[Outcome]], ...]] = (
     alternating,
     several_slots,
     recovery,
+    cold,
     quiet,
     bounds,
     conditions,

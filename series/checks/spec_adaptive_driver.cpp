@@ -4,6 +4,8 @@
 //   policy adaptive | ema | fixed N     n_seq N   n_min N   n_max N   tokens N   seed N
 //   verify_ms V1 V2 ...                 time of a batch by width, the last step continues
 //   draft_ms FLAT STEP                  time of a round of drafting: flat, and per step of the longest draft
+//   stall X                             a batch of a new width, and the first after a new number of accepted tokens,
+//                                       takes X times as long (a GPU that compiles what it has not run yet)
 //   noise SD   drift X                  log-normal noise of each time, total slow-down at the end (1 = none)
 //   phase SEQ TOKENS A1 A2 ...          acceptance of each position given the one before, repeats cyclically
 //   reach R                             probability that the drafter goes on to the next token (p_min)
@@ -40,7 +42,7 @@ struct phase {
 struct scenario {
     std::string policy = "adaptive";
     int    fixed = 0, n_seq = 1, n_min = 0, n_max = 7, seed = 1, request = 0;
-    double n_tokens = 4000, flat = 0, step = 0, noise = 0, drift = 1, reach = 1, mixed = 0, skip = 0, hostile = 0;
+    double n_tokens = 4000, flat = 0, step = 0, noise = 0, drift = 1, reach = 1, stall = 1, mixed = 0, skip = 0, hostile = 0;
     bool   replay = false;
     vec    verify = { 1, 2 };
 
@@ -72,6 +74,8 @@ static scenario read_scenario(std::istream & in) {
             }
         } else if (key == "draft_ms") {
             words >> s.flat >> s.step;
+        } else if (key == "stall") {
+            words >> s.stall;
         } else if (key == "noise") {
             words >> s.noise;
         } else if (key == "drift") {
@@ -116,6 +120,8 @@ struct game {
     std::vector<slot> slots;
     std::vector<int> trace;
     double t_ms = 0, n_tokens = 0, t_skip = 0, n_skip = 0, ns = 0;
+    std::vector<bool> width_used, accepted_used;
+    bool is_cold = false; // the next batch prepares for a new number of accepted tokens
     int n_rounds = 0, n_switch = 0, last = -1, n_bad = 0;
 
     explicit game(const scenario & s) : s(s), rng(s.seed), slots(s.n_seq) {
@@ -129,6 +135,13 @@ struct game {
     double noisy(double t) {
         t *= 1.0 + (s.drift - 1.0)*progress();
         return s.noise > 0 ? t*std::exp(s.noise*std::normal_distribution<double>(0, 1)(rng)) : t;
+    }
+
+    static bool is_new(std::vector<bool> & used, size_t i) {
+        used.resize(std::max(used.size(), i + 1));
+        const bool res = !used[i];
+        used[i] = true;
+        return res;
     }
 
     double verify(int width) const {
@@ -215,7 +228,9 @@ struct game {
 
         const double t_draft = n_long > 0 ? noisy(s.flat + s.step*n_long) : 0;
         const bool   mixed   = s.mixed > 0 && uniform() < s.mixed;
-        const double t_batch = noisy(verify(width)*(mixed ? 5 : 1));
+        const bool   cold    = is_new(width_used, width) | is_cold;
+        const double t_batch = noisy(verify(width)*(mixed ? 5 : 1)*(cold ? s.stall : 1));
+        is_cold = false;
         if (n_long > 0) {
             ctl->time_draft(1000*t_draft);
         }
@@ -278,6 +293,7 @@ struct game {
             while (n_acc < drafted && uniform() < rate(id, n_acc)) {
                 n_acc++;
             }
+            is_cold |= is_new(accepted_used, n_acc);
             const bool replay = s.replay && n_acc < drafted;
             ctl->accepted(id, drafted, n_acc, replay);
             sl.ema = n_acc >= plan ? sl.ema + 1 : 0.75*sl.ema + 0.25*n_acc;
