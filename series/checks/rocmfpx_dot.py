@@ -3,9 +3,10 @@
     python rocmfpx_dot.py --bin STEPBIN --source TREE --work DIR
 
 On this machine: against the scalar function beside and against double precision, all numbers of
-blocks up to 17, invalid scales and the largest sums among them; the FP4 types at least twice as fast
-as scalar. NEON: the same sources cross-compiled and run under qemu-user, where both are found; the
-encoder as well, since that compiler forms FMAs. Exit status: 0 holds, 1 does not, 3 no C++ compiler.
+blocks up to 17, invalid scales and the largest sums among them; the FP4 types at least twice as
+fast as scalar. NEON: the same sources cross-compiled and run under qemu-user, where both are found;
+the encoder as well, since that compiler forms FMAs.
+Exit status: 0 holds, 1 does not hold, 3 no C++ compiler.
 """
 
 import argparse
@@ -60,14 +61,15 @@ def compile_neon(source: Path, work: Path, architecture: str) -> Path:
     def compile_one(name: str) -> Path:
         out = folder / (name.replace("/", "_") + ".o")
         own = ["-ffp-contract=off"] if keeps_contraction_off(source, name) else []
-        command = [f"{CROSS}gcc", "-std=gnu11", *words, *own, "-c", source / name, "-o", out]
+        command: list[str | Path] = [f"{CROSS}gcc", "-std=gnu11", *words, *own]
+        command += ["-c", source / name, "-o", out]
         subprocess.run(command, check=True, capture_output=True)
         return out
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = list(pool.map(compile_one, C_SOURCES))
-    command = [f"{CROSS}g++", "-std=c++17", *words, "-ffp-contract=off", DRIVER, SHIM]
-    command += [*(source / name for name in CXX_SOURCES), *objects]
+    command: list[str | Path] = [f"{CROSS}g++", "-std=c++17", *words, "-ffp-contract=off"]
+    command += [DRIVER, SHIM, *(source / name for name in CXX_SOURCES), *objects]
     command += ["-Wl,--gc-sections", "-static", "-o", folder / "driver"]
     subprocess.run(command, check=True, capture_output=True)
     return folder / "driver"
@@ -89,7 +91,7 @@ def judge_neon(source: Path, work: Path) -> Iterator[Outcome]:
             yield architecture, 1, error.stderr.decode(errors="replace")[-600:]
             continue
         for mode in MODES:
-            what, cases, wrong = run_driver(Path(shutil.which(EMULATOR) or ""), program, *mode)
+            _, cases, wrong = run_driver(Path(shutil.which(EMULATOR) or ""), program, *mode)
             yield f"{architecture} {mode[0]}", cases, wrong
 
 

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from tiny_drafters import pack_text, padded, write_target
 
@@ -68,7 +68,7 @@ def golden_inputs(inputs: dict[str, list[float]]) -> dict[str, tuple[list[float]
     }
 
 
-def floats(values: Sequence[float]) -> Any:
+def floats(values: Sequence[float]) -> ctypes.Array[ctypes.c_float]:
     """Give a C array."""
     return (ctypes.c_float * len(values))(*map(float, values))
 
@@ -265,8 +265,8 @@ def build(source: Path, folder: Path, work: Path) -> Path:
     if compiler is None:
         raise FileNotFoundError("no C++ compiler (CXX, c++, g++)")
     program = work / "driver"
-    words = [compiler, "-std=c++17", "-O2", "-ffp-contract=off", "-I", source / "ggml/include"]
-    libraries = ["-L", folder, "-lggml-cpu", "-lggml-base", f"-Wl,-rpath,{folder}", "-ldl"]
+    words = [compiler, "-std=c++17", "-O2", "-ffp-contract=off", f"-I{source / 'ggml/include'}"]
+    libraries = [f"-L{folder}", "-lggml-cpu", "-lggml-base", f"-Wl,-rpath,{folder}", "-ldl"]
     subprocess.run([*words, DRIVER, "-o", program, *libraries], check=True)
     return program
 
