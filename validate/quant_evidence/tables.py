@@ -11,8 +11,16 @@ from validate.quant_evidence.document import Document
 
 METHOD = Path(__file__).with_name("method.md")
 BASELINE = "Q4_0"
-DUAL, WIDE_EIGHT, SIX = "Q4_0_ROCMFP4", "Q8_0_ROCMFPX", "Q6_0_ROCMFPX"
-BESIDE = ((DUAL, BASELINE), (DUAL, "IQ4_NL"), (WIDE_EIGHT, "Q8_0"), (WIDE_EIGHT, SIX))
+DUAL, FAST = "Q4_0_ROCMFP4", "Q4_0_ROCMFP4_FAST"
+SIX, WIDE_EIGHT = "Q6_0_ROCMFPX", "Q8_0_ROCMFPX"
+BESIDE = (
+    (DUAL, BASELINE),
+    (DUAL, "IQ4_NL"),
+    (FAST, "IQ4_XS"),
+    (SIX, "Q6_K"),
+    (WIDE_EIGHT, "Q8_0"),
+    (WIDE_EIGHT, SIX),
+)
 _ORDER = {"model": 0, "weights": 1}
 
 
@@ -145,19 +153,17 @@ def _real_cells(found: Mapping[str, Any] | None) -> tuple[str, ...]:
 
 def find_losses(document: Document) -> Iterator[str]:
     """In words: where a ROCmFPx type has a larger error than the type it stands beside."""
-    normal = document["normal"]
+    weights = {f"standard deviation {size}": found for size, found in document["normal"].items()}
+    weights["real weights"] = document["real"]
     for mine, other in BESIDE:
         ratios = {
-            size: a / b
-            for size, found in normal.items()
+            name: a / b
+            for name, found in weights.items()
             if (a := _nmse(found, mine)) > (b := _nmse(found, other))
         }
         if ratios:
-            low, high = min(ratios.values()), max(ratios.values())
-            yield (
-                f"{mine} against {other}: larger error at standard deviations "
-                f"{', '.join(ratios)} ({low:.2g} to {high:.2g} times)"
-            )
+            times = ", ".join(f"{name} ({ratio:.3g} times)" for name, ratio in ratios.items())
+            yield f"{mine} has a larger error than {other} at {times}"
 
 
 def _nmse(found: Iterable[Document], name: str) -> float:
