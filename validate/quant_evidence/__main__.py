@@ -73,7 +73,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--no-weights", action="store_true", help="leave out the weight errors")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="another order of speed")
     parser.add_argument(
-        "-t", "--threads", type=_natural, default=2, metavar="N", help="of quantising and KLD (2)"
+        "-t", "--threads", type=_natural, default=1, metavar="N", help="of quantising and KLD (1)"
     )
     parser.add_argument(
         "--speed-threads", type=_natural, default=1, metavar="N", help="of llama-bench (1)"
