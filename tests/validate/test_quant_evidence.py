@@ -72,6 +72,7 @@ def test_a_model_goes_from_file_to_table(lab: Lab, tmp_path: Path) -> None:
     assert document["speed invalid"] == []
     text = format_documents([document])
     assert "| Q4_0 | on |" in text
+    assert "NVFP4, the stack's encoder against upstream's: +0.0000 [+0.0000, +0.0000]" in text
     assert "llama-quantize --pure --tensor-type .=nvfp4 Q4_0`, upstream's encoder" in text
     calls = {path: path.read_text() for path in tmp_path.glob("*/*.calls")}
     assert measure(lab, tmp_path) == document

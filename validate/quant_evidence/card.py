@@ -14,6 +14,7 @@ from validate.quant_evidence.place import LICENCES
 from validate.quant_evidence.tables import format_model
 
 CARD = "README.md"
+NAMED_ONE_BY_ONE = "* The type was named for each tensor: `general.file_type` says another one"
 
 
 def write_folder(lab: Lab, document: Document, scheme: str, folder: Path) -> Path:
@@ -62,6 +63,7 @@ def format_card(document: Document, row: dict[str, Any]) -> str:
         f"* Command: `llama-quantize {row['how']}`, no imatrix",
         f"* llama.cpp {facts.get('upstream', '')} with patches (tree {facts.get('tip', '')})",
         f"* Bytes: {row['bytes']}, {row['bits']:.2f} bits a weight, sha256 {row['sha256']}",
+        *([NAMED_ONE_BY_ONE] if "--tensor-type" in row["how"] else []),
         "* Upstream llama.cpp without the patches may refuse the file",
         "",
         "<!-- To be written by the person who uploads: what it is for, and who answers for it. -->",

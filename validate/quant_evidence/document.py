@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -39,7 +39,18 @@ def document_model(
         "facts": dict(facts),
         "speed invalid": list(unfit),
         "rows": [_document_row(row, rows[0]) for row in rows],
+        "encoders": dict(_compare_encoders(rows)),
     }
+
+
+def _compare_encoders(rows: Sequence[Row]) -> Iterator[tuple[str, Document]]:
+    """For each type that the stack encodes otherwise: how much more a chunk diverges with it."""
+    for row in rows:
+        how = row.file.scheme.how
+        twins = [each for each in rows if each.file.scheme.upstream and each is not row]
+        for other in [each for each in twins if each.file.scheme.how == how]:
+            shift = compare_chunks(row.quality, other.quality)
+            yield row.file.scheme.name, _document_estimate(shift)
 
 
 def _document_row(row: Row, baseline: Row) -> Document:

@@ -45,6 +45,8 @@ def format_model(document: Document) -> Iterator[str]:
         f"{reference['context']}). Above the maximum: at most {share:.2g} % of positions. The "
         f"interval of the 99.9 % quantile covers with {covered:.0f} %."
     )
+    for name, shift in document["encoders"].items():
+        yield f"{name}, the stack's encoder against upstream's: {_estimate(shift, '+.4f')} a chunk."
     yield "\n".join(_census(row) for row in document["rows"])
     if any(row["speed"] for row in document["rows"]):
         yield from _format_speed(document)
