@@ -168,6 +168,7 @@ def make_plan(
     facts = {
         "upstream": str(stack.version),
         "tip": stack.tip_tree,
+        "patches": [step.patch for step in stack.steps],
         "machine": describe_machine(),
         "toolchain": describe_toolchain(builder),
     }
