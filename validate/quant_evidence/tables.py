@@ -53,12 +53,22 @@ def format_model(document: Document) -> Iterator[str]:
 
 
 def _describe(document: Document) -> str:
-    reference, machine = document["reference"], document["facts"].get("machine", {})
+    reference = document["reference"]
     return (
         f"{reference['origin']} (sha256 {reference['packaged sha256'][:16]}). Reference: F16, "
         f"{reference['bytes'] / 1e6:.1f} MB, perplexity {reference['perplexity']:.4f}. "
-        f"{document['facts'].get('upstream', '')}, tip {document['facts'].get('tip', '')[:12]}; "
-        f"{machine.get('cpu', 'unknown CPU')}, {machine.get('cores', '?')} cores."
+        f"{describe_facts(document['facts'])}"
+    )
+
+
+def describe_facts(facts: Mapping[str, Any]) -> str:
+    """Of what and where a document was measured."""
+    machine = facts.get("machine", {})
+    patches = ", ".join(name.removesuffix(".patch") for name in facts.get("patches", []))
+    return (
+        f"Upstream {facts.get('upstream', 'unknown')}; stack: {patches or 'none'} (tree "
+        f"{facts.get('tip', '')[:12]}); {machine.get('cpu', 'unknown CPU')}, "
+        f"{machine.get('cores', '?')} cores."
     )
 
 
@@ -126,6 +136,7 @@ def format_weights(document: Document) -> Iterator[str]:
         "multiple of 256; the interval is that of a matrix (median shift of the logarithms). MB/s: "
         "float32 input a CPU second on the machine of the run."
     )
+    yield describe_facts(document["facts"])
     yield "\n".join(_weights_table(document))
     losses = list(find_losses(document))
     yield "Where they lose:"
