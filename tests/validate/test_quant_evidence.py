@@ -171,6 +171,9 @@ def test_the_kept_tables_are_those_of_the_kept_documents(lab: Lab, tmp_path: Pat
     path = keep(document, folder)
     assert path.name == "tiny.json"
     assert (folder / TABLES).read_text() == write_tables(folder) == format_documents([document])
+    path.write_text(json.dumps(document | {"version": 0}))
+    with pytest.raises(UsageError, match="another version"):
+        read_documents(folder)
     path.write_text("[]")
     with pytest.raises(UsageError, match="no document of quant-evidence"):
         read_documents(folder)

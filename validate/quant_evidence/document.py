@@ -13,6 +13,7 @@ from validate.quant_evidence.weight_error import Error
 from validate.statistics import Estimate
 
 Document = dict[str, Any]
+VERSION = 1  # of the documents: tables are made only from their own
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ def document_model(
     """One model: its reference, a row for each scheme, what made the speeds invalid."""
     return {
         "kind": "model",
+        "version": VERSION,
         "model": name,
         "reference": dict(reference),
         "facts": dict(facts),
@@ -96,6 +98,7 @@ def document_weights(
     """Weight errors: by standard deviation of Gaussian weights, and of real float weights."""
     return {
         "kind": "weights",
+        "version": VERSION,
         "source": dict(source),
         "facts": dict(facts),
         "normal": {

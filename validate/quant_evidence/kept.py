@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from upstream.errors import UsageError
-from validate.quant_evidence.document import Document
+from validate.quant_evidence.document import VERSION, Document
 from validate.quant_evidence.tables import format_documents
 
 TABLES = "README.md"
@@ -36,6 +36,11 @@ def read_documents(folder: Path) -> list[Document]:
             raise UsageError(f"{path} is no JSON document: {error}") from error
         if not isinstance(document, dict) or document.get("kind") not in KINDS:
             raise UsageError(f"{path} is no document of quant-evidence")
+        if document.get("version") != VERSION:
+            raise UsageError(
+                f"{path} was written by another version of quant-evidence",
+                remedy="measure again with --keep: what is in the lab is not run again",
+            )
         documents.append(document)
     if not documents:
         raise UsageError(
