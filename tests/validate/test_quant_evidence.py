@@ -204,6 +204,8 @@ def test_the_folder_for_upload_holds_the_file_and_its_facts(lab: Lab, tmp_path: 
         (("--models", "none"), 2, "no model to measure"),
         (("--models", "llama"), 2, "no packaged model 'llama'"),
         (("--models", "none", "--model", "missing.gguf"), 2, "cannot be read"),
+        (("--types", "Q4_0,Q9"), 2, "no file type 'Q9'"),
+        (("--rounds", "3"), 4, "3 rounds give no interval"),
         (("--tables", "."), 2, "holds no kept document"),
         (("--chunks", "0"), 2, "--chunks"),
     ],

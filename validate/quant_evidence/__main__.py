@@ -34,7 +34,7 @@ from validate.quant_evidence.document import Document
 from validate.quant_evidence.kept import keep, write_tables
 from validate.quant_evidence.place import MODELS, Builds, build_ends, find_model
 from validate.quant_evidence.run import Plan, measure_model, measure_weights
-from validate.quant_evidence.schemes import choose, list_known
+from validate.quant_evidence.schemes import choose, list_known, require_names
 from validate.quant_evidence.tables import format_documents
 from validate.recipe import llama_recipe
 from validate.room import Model, Room
@@ -127,6 +127,9 @@ def run(args: argparse.Namespace) -> int:
 
 def measure(args: argparse.Namespace, lab: Lab) -> Iterator[Document]:
     """The documents one after the other, each written to --keep as soon as it is there."""
+    require_names(list_types(args))
+    if args.rounds:
+        require_rounds(args.rounds)
     models = list_models(args, lab)
     git, stack = load(args, lab)
     recipe = llama_recipe(stack.version)
@@ -155,14 +158,16 @@ def list_models(args: argparse.Namespace, lab: Lab) -> list[Model]:
     return [*(provide_model(lab, each) for each in packaged), *own]
 
 
+def list_types(args: argparse.Namespace) -> list[str]:
+    """The file types that --types names; none: all."""
+    return [name for name in args.types.split(",") if name]
+
+
 def make_plan(
     args: argparse.Namespace, builder: Builder, stack: Stack, builds: Builds, room: Room
 ) -> Plan:
     """What is measured, and with what."""
-    if args.rounds:
-        require_rounds(args.rounds)
-    named = [name for name in args.types.split(",") if name]
-    schemes, left_out = choose(named, list_known(room, builds.tip))
+    schemes, left_out = choose(list_types(args), list_known(room, builds.tip))
     for scheme in left_out:
         write_message(f"left out: the step's llama-quantize does not know {scheme.name}")
     facts = {

@@ -74,24 +74,29 @@ def list_known(room: Room, binaries: StepBinaries) -> frozenset[str]:
     return known
 
 
-def choose(named: Sequence[str], known: Collection[str]) -> tuple[list[Scheme], list[Scheme]]:
-    """The schemes to measure, the baseline first, and those left out: not known to the binary.
-
-    Raises UsageError for a name that is none, or that was asked for and is not known.
-    """
-    names = {scheme.name: scheme for scheme in SCHEMES}
+def require_names(named: Sequence[str]) -> None:
+    """Raise UsageError for a name that is none of the comparison's."""
+    names = [scheme.name for scheme in SCHEMES]
     for name in named:
         if name not in names:
             raise UsageError(
                 f"there is no file type '{name}' in the comparison",
                 remedy=f"take some of {', '.join(names)}",
             )
-        if names[name].asked not in known:
-            raise UsageError(
-                f"the step's {TARGET} does not know {name}",
-                remedy="build a stack with the topic that adds it, or leave it out",
-            )
+
+
+def choose(named: Sequence[str], known: Collection[str]) -> tuple[list[Scheme], list[Scheme]]:
+    """The schemes to measure, the baseline first, and those left out: not known to the binary.
+
+    Raises UsageError for a name that is none, or that was asked for and is not known.
+    """
+    require_names(named)
     wanted = [scheme for scheme in SCHEMES if not named or scheme.name in named]
     wanted = [BASELINE, *(scheme for scheme in wanted if scheme != BASELINE)]
     left_out = [scheme for scheme in wanted if scheme.asked not in known]
+    if named and left_out:
+        raise UsageError(
+            f"the step's {TARGET} does not know {left_out[0].name}",
+            remedy="build a stack with the topic that adds it, or leave it out",
+        )
     return [scheme for scheme in wanted if scheme.asked in known], left_out
