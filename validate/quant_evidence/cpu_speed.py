@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from upstream.errors import InvalidMeasurement
+from upstream.errors import InvalidMeasurement, UsageError
 from validate import speed_tools
 from validate.artifacts import StepBinaries
 from validate.cells import Cell
@@ -134,9 +134,9 @@ def _sample(contest: Contest, arm: Arm) -> Mapping[str, float]:
 
 
 def require_rounds(rounds: int) -> None:
-    """Raise InvalidMeasurement for fewer rounds than give an interval."""
+    """Raise UsageError for fewer rounds than give an interval."""
     if rounds < (least := quads_needed(ALPHA)):
-        raise InvalidMeasurement(
+        raise UsageError(
             f"{rounds} rounds give no interval", remedy=f"take --rounds {least} or more"
         )
 
