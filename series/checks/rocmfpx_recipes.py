@@ -182,6 +182,7 @@ def encodes(quantize: Quantize) -> Iterator[Row]:
         yield {"case": f"encode/{name}", "passed": plain == vectors["G", name]}
         yield {"case": f"imatrix/{name}", "passed": weighted == vectors["G_imatrix", name]}
         yield from without_weights(quantize, matrix, name, size, n_scales)
+    yield from half_without_weights(quantize, golden["inputs"]["G"])
 
 
 def without_weights(
@@ -196,6 +197,20 @@ def without_weights(
     scales = bytes.fromhex(found[0])[-n_scales:]
     passed = found[0] == found[1] and min(scales) > 1
     yield {"case": f"no weights/{name}", "scales": scales.hex(), "passed": passed}
+
+
+def half_without_weights(quantize: Quantize, row: Sequence[float]) -> Iterator[Row]:
+    """A scale of 32 with weights for a half is the encoder's matter: large values without go."""
+    mixed = [16 * value for value in row[:16]] + [1.1 * value for value in row[16:]]
+    write_rows(quantize.work / "rows.gguf", mixed)
+    matrix = quantize.work / "matrix.dat"
+    for name, (size, n_scales) in PURE.items():
+        if n_scales == 1:
+            found = []
+            for weight in (0.0, 1e-30):
+                write_imatrix(matrix, [weight] * 16 + [3.0] * 16)
+                found.append(quantised_row(quantize, name, size, "--imatrix", matrix))
+            yield {"case": f"half without weights/{name}", "passed": found[0] == found[1]}
 
 
 def written_type(quantize: Quantize) -> Iterator[Row]:
