@@ -6,7 +6,7 @@ Compares numpy with the built libggml-base on random blocks (of every scale), on
 upstream's test file (ties, zeros with a sign, NaN, infinities, overflow) and on random bytes, which
 hold every code and every scale byte, the invalid ones too. Also: the golden vectors, names, sizes
 and numbers against the headers, and a file written and read back. `--blocks` is per type; 1000000
-takes about ten minutes.
+takes a quarter of an hour.
 Exit status: 0 holds, 1 does not hold, 3 numpy, PyYAML or the library is missing.
 """
 
