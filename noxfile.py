@@ -132,6 +132,12 @@ def shape_model(session: nox.Session) -> None:
     run_module(session, "validate.shape_models", *session.posargs)
 
 
+@nox.session(name="quant-evidence")
+def quant_evidence(session: nox.Session) -> None:
+    """Measure quantisation types beside each other: divergence, speed, weight error (--json)."""
+    run_module(session, "validate.quant_evidence", *session.posargs, groups=("evidence",))
+
+
 @nox.session
 def bench(session: nox.Session) -> None:
     """Measure the project's own numbers: rebase, no-op, builds, import."""

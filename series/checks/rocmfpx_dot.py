@@ -21,7 +21,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from rocmfpx_types import DRIVER, FAIL, NO_ENVIRONMENT, PASS, Outcome, build, run_driver
+from rocmfpx_types import (
+    DRIVER,
+    FAIL,
+    NO_ENVIRONMENT,
+    PASS,
+    Outcome,
+    build,
+    keeps_contraction_off,
+    run_driver,
+)
 
 CHECK: Final = "rocmfpx-dot"
 SHIM: Final = Path(__file__).with_name("rocmfpx_shim.cpp")
@@ -73,13 +82,6 @@ def compile_neon(source: Path, work: Path, architecture: str) -> Path:
     command += ["-Wl,--gc-sections", "-static", "-o", folder / "driver"]
     subprocess.run(command, check=True, capture_output=True)
     return folder / "driver"
-
-
-def keeps_contraction_off(source: Path, name: str) -> bool:
-    """Tell whether ggml's CMakeLists.txt compiles a file without contraction."""
-    text = (source / "ggml/src/CMakeLists.txt").read_text("utf-8")
-    lines = [line for line in text.splitlines() if "-ffp-contract=off" in line]
-    return any(Path(name).name in line for line in lines)
 
 
 def judge_neon(source: Path, work: Path) -> Iterator[Outcome]:

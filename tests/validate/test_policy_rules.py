@@ -8,6 +8,7 @@ import pytest
 from policy_tree import (
     ARG,
     BITES,
+    CLANG_FORMAT,
     CLEAN,
     CPU,
     CPU_OPS,
@@ -274,4 +275,19 @@ def test_the_files_own_spacing_counts(lab: Lab) -> None:
     before = MAIN.replace("    return", f"{many}    return")
     after = before.replace("    return", "    char* mine = nullptr;\n    return")
     findings = judge(lab, Case({SERVER: after}), {SERVER: before})
+    assert of_rule(findings, "clang-format")[0].outcome is Outcome.GREEN
+
+
+def test_neighbours_in_a_list_are_not_the_patchs(lab: Lab) -> None:
+    rows = 'static const row rows[] = {\n    { "abc",TWO," 2",  },\n    { "a",  ONE, " 1" },\n};\n'
+    before = MAIN + "int n = call(1, AB, CD, EF);\n\n" + rows
+    after = before.replace(" },\n};", ' },\n    { "abcdefgh", ABC, " 3", },\n};')
+    config = f"{CLANG_FORMAT}AlignArrayOfStructures: Left\n"  # which upstream's has
+    findings = judge(lab, Case({SERVER: after}), {SERVER: before, ".clang-format": config})
+    assert of_rule(findings, "clang-format")[0].outcome is Outcome.GREEN
+
+
+def test_where_a_macro_goes_on_is_the_authors(lab: Lab) -> None:
+    macro = "#define TWICE(x) \\\n    do { \\\n        call(x); \\\n    } while (0)\n"
+    findings = judge(lab, Case({SERVER: MAIN + macro}))
     assert of_rule(findings, "clang-format")[0].outcome is Outcome.GREEN

@@ -69,12 +69,20 @@ def _judge_change(config: bytes, tree: Tree, patch: Patch, change: FileChange) -
         yield unchecked(patch.place(change), error.failure.stderr_tail.strip().split("\n")[0])
         return
     lines: dict[int, list[Edit]] = {}
+    numbers = {line.number for line in change.added}
     before = read_custom(Tree(tree.git, patch.parent), change.path)
     for edit in edits:
+        if numbers.isdisjoint(_lines_of(content, edit)):
+            continue  # clang-format goes on to the neighbours in a list
         if matters(content, edit) and not is_customary(before, content, edit):
             lines.setdefault(content.count(b"\n", 0, edit.offset) + 1, []).append(edit)
     for number, found in lines.items():
         yield red(patch.place(change, Line(number, "")), _describe(content, found))
+
+
+def _lines_of(content: bytes, edit: Edit) -> range:
+    first = content.count(b"\n", 0, edit.offset) + 1
+    return range(first, first + content.count(b"\n", edit.offset, edit.offset + edit.length) + 1)
 
 
 def _describe(content: bytes, edits: Sequence[Edit]) -> str:
@@ -127,7 +135,7 @@ def list_edits(config: bytes, path: str, content: bytes, added: Iterable[Line]) 
 def matters(content: bytes, edit: Edit) -> bool:
     """Whether an edit is more than a break of a line or the alignment with its neighbours."""
     old = content[edit.offset : edit.offset + edit.length].decode("utf-8", "replace")
-    if old.strip() or edit.text.strip():
+    if (old + edit.text).replace("\\\n", "").strip():  # a macro goes on after a backslash
         return "#include" not in old  # their order: upstream's files keep their own
     if _is_product(content, edit):
         return False
