@@ -82,13 +82,13 @@ def test_the_binaries_run_from_where_they_are_kept(lab: Lab, stack: Stack) -> No
 
 
 def test_every_step_holds_and_a_second_run_is_cached(stack: Stack) -> None:
-    # Without speed, which has tests of its own (test_e2e_speed.py) and takes its time.
-    code, document, _ = run("run", "--profile", "none")
+    # Without speed and Vulkan, which have tests of their own (test_e2e_speed.py, test_e2e_vulkan.py).
+    code, document, _ = run("run", "--profile", "none", "--vulkan", "off")
     bad = [step for step in document["steps"] if step["verdict"] in ("FAIL", "INVALID")]
     assert not bad, json.dumps(bad, indent=1)
     assert code in (0, 3)
     assert len(document["steps"]) == len(stack.steps)
-    _, document, _ = run("run", "--profile", "none")
+    _, document, _ = run("run", "--profile", "none", "--vulkan", "off")
     assert all(
         check["cached"] or check["verdict"] == "not run"
         for step in document["steps"]
