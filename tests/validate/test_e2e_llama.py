@@ -82,7 +82,7 @@ def test_the_binaries_run_from_where_they_are_kept(lab: Lab, stack: Stack) -> No
 
 
 def test_every_step_holds_and_a_second_run_is_cached(stack: Stack) -> None:
-    # Without speed and Vulkan, which have tests of their own (test_e2e_speed.py, test_e2e_vulkan.py).
+    # Without speed and Vulkan, which have tests of their own and take their time.
     code, document, _ = run("run", "--profile", "none", "--vulkan", "off")
     bad = [step for step in document["steps"] if step["verdict"] in ("FAIL", "INVALID")]
     assert not bad, json.dumps(bad, indent=1)
