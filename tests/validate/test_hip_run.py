@@ -21,7 +21,8 @@ from upstream.version import Version
 from validate.hip.check import SAME, check_hip, summarize_hip
 from validate.hip.compile import HipBench
 from validate.hip.compiler import find_hip_compiler, hip_compiler_at_hand, open_hip_compiler
-from validate.hip.run import NOTHING, HipRun, measure_hip
+from validate.hip.run import NOTHING, HipRun, HipSide, choose_compiled, measure_hip
+from validate.hip.sources import HipTree
 from validate.hip.survey import survey_files
 from validate.hip.tables import document_hip, format_hip, hip_exit_code
 from validate.isa.check import StepPair
@@ -253,3 +254,15 @@ def test_a_complete_root_is_left_alone_and_a_lacking_one_is_not(tmp_path: Path) 
 
 def test_where_the_root_is(lab: Lab) -> None:
     assert root_folder(lab, HIP_SUITE).name == HIP_SUITE
+
+
+def test_files_that_differ_in_shared_headers_only_are_sampled() -> None:
+    names = ["convert.cu", "mmvq.cu", *(f"template-instances/{n}.cu" for n in range(20))]
+    before = HipTree("old", dict.fromkeys(names, "old"), dict.fromkeys(names, "own"))
+    after = HipTree("new", dict.fromkeys(names, "new"), dict.fromkeys(names, "own") | {"1.cu": "x"})
+    files, left_out = choose_compiled(HipSide("base", before), HipSide("a.patch", after))
+    assert (files, left_out) == (["convert.cu", "mmvq.cu"], 20)
+    touched = HipTree("new", after.digests, {**before.own, "template-instances/7.cu": "edited"})
+    files, left_out = choose_compiled(HipSide("base", before), HipSide("a.patch", touched))
+    assert files == ["convert.cu", "mmvq.cu", "template-instances/7.cu"]
+    assert left_out == 19

@@ -7,7 +7,14 @@ from dataclasses import replace
 from upstream.git import Git
 from upstream.lab import Lab
 from validate.hip.compiler import hip_compiler_at_hand
-from validate.hip.run import HipRun, HipSide, compare_sides, differing_files, list_few
+from validate.hip.run import (
+    HipRun,
+    HipSide,
+    compare_sides,
+    differing_files,
+    list_few,
+    say_left_out,
+)
 from validate.hip.sources import read_hip_tree
 from validate.isa.check import StepPair, summarize
 from validate.isa.workshop import open_workshop
@@ -41,10 +48,11 @@ def summarize_hip(run: HipRun) -> CheckResult:
     assert run.compiler is not None
     step = run.steps[0]
     found = summarize(step.changes, [run.compiler.version])
-    facts = dict(found.facts) | {"files": list(step.files)}
+    facts = dict(found.facts) | {"files": list(step.files), "left out": step.left_out}
     if step.changes.changes:
         return replace(found, check=CHECK, facts=facts)
     if not step.changes.same:
         return CheckResult(CHECK, Verdict.INFORMATION, "the changed files have no kernel", facts)
-    kept = f"{step.changes.same} kernels keep their numbers ({list_few(step.files)})"
+    files = f"{list_few(step.files)}{say_left_out(step.left_out)}"
+    kept = f"{step.changes.same} kernels keep their numbers ({files})"
     return CheckResult(CHECK, Verdict.PASS, f"{run.compiler.version}: {kept}", facts)

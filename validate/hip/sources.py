@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from upstream.errors import InvalidMeasurement, UsageError
@@ -13,18 +13,22 @@ from validate.isa.workshop import Workshop
 
 BACKEND = Path("src/ggml-cuda")
 SEARCH = (Path("src"), Path("include"), BACKEND)  # the -I folders, below ggml
+OWN_SEARCH = (BACKEND,)
 KEYS = "digests"
+OWN = "own"
 
 
 @dataclass(frozen=True)
 class HipTree:
     """The .cu files of a tree with the digest of each one's sources; `subtree` is its ggml folder.
 
-    Files are named below ggml/src/ggml-cuda.
+    own: the digest of the file and what it includes from ggml-cuda itself, without the headers that
+    all backends share. Files are named below ggml/src/ggml-cuda.
     """
 
     subtree: str
     digests: Mapping[str, str]
+    own: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_hip_tree(shop: Workshop, tree: str) -> HipTree:
@@ -33,13 +37,15 @@ def read_hip_tree(shop: Workshop, tree: str) -> HipTree:
     Raises InvalidMeasurement where the tree has no such file.
     """
     subtree = shop.subtree(tree)
-    key = digest("hip tree", _backend_key(shop, subtree))
+    key = digest("hip tree 2", _backend_key(shop, subtree))
     known = shop.look_up([key])
     if key not in known:
         shop.move(subtree)
-        known = {key: {KEYS: _digest_files(shop.ggml)}}
+        known = {
+            key: {KEYS: _digest_files(shop.ggml, SEARCH), OWN: _digest_files(shop.ggml, OWN_SEARCH)}
+        }
         shop.keep(known)
-    return HipTree(subtree, known[key][KEYS])
+    return HipTree(subtree, known[key][KEYS], known[key][OWN])
 
 
 def _backend_key(shop: Workshop, subtree: str) -> str:
@@ -53,8 +59,8 @@ def _is_visible(path: Path) -> bool:
     return folder in SEARCH or BACKEND in folder.parents or folder.is_relative_to("include")
 
 
-def _digest_files(ggml: Path) -> dict[str, str]:
-    sources = Sources(ggml, [ggml / each for each in SEARCH])
+def _digest_files(ggml: Path, search: Sequence[Path]) -> dict[str, str]:
+    sources = Sources(ggml, [ggml / each for each in search])
     backend = ggml / BACKEND
     files = sorted(backend.glob("*.cu")) + sorted(backend.glob("template-instances/*.cu"))
     if not files:
