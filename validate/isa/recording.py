@@ -36,8 +36,7 @@ CALL = (
     "specialization_constants, disable_robustness, require_full_subgroups, "
     "required_subgroup_size);\n"
 )
-LIBRARY = "ggml ggml-alloc ggml-quants ggml-backend ggml-backend-meta ggml-backend-reg"
-LIBRARY_REST = "ggml-backend-dl ggml-threading gguf"
+UNUSED = "ggml-opt.cpp"  # of the library's own files, in ggml/src
 VERSION_HEADER = '#define GGML_VERSION "lab"\n#define GGML_COMMIT "lab"\n'
 SECONDS = 600.0
 R = TypeVar("R")
@@ -240,10 +239,10 @@ def _run_host(bench: Bench, features: Sequence[Feature]) -> list[dict[str, Any]]
 
 def _link(bench: Bench, program: Path, defines: Sequence[str]) -> None:
     shop, place = bench.shop, bench.place
-    library = [shop.ggml / "src" / name for name in f"{LIBRARY} {LIBRARY_REST}".split()]
-    files = [path for stem in library for path in (Path(f"{stem}.c"), Path(f"{stem}.cpp"))]
-    files += sorted((shop.ggml / BACKEND).glob("*.cpp"))
-    files = [path for path in files if path.is_file() and path.name != HOST]
+    folders = (shop.ggml / "src", shop.ggml / BACKEND)
+    files = [path for folder in folders for path in sorted(folder.glob("*.c*"))]
+    files = [path for path in files if path.suffix in (".c", ".cpp")]
+    files = [path for path in files if path.name not in (HOST, UNUSED)]
     files += [shop.work / name for name in (HOST, "shaders.cpp", DRIVER)]
     objects = _compile(bench, files, defines)
     names = [place.inside(path) for path in objects]
