@@ -20,7 +20,8 @@ from validate.recipe import llama_recipe
 from validate.room import Room
 from validate.toolchain import find_toolchain
 
-pytestmark = pytest.mark.e2e
+# measures: it takes long, and has not been run in full on a quiet machine yet
+pytestmark = [pytest.mark.e2e, pytest.mark.measures]
 
 
 @pytest.fixture(scope="module")
