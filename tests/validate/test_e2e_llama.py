@@ -100,6 +100,10 @@ def copy_series(folder: Path) -> tuple[Path, int]:
         for patch in topic["patches"]:
             del document["patch"][patch]
             (folder / "patches" / patch).unlink()
+    ledger = folder / "ledger.toml"
+    claims: dict[str, Any] = tomlkit.parse(ledger.read_text("utf-8"))
+    claims["claimed"] = [row for row in claims["claimed"] if row["patch"] in document["patch"]]
+    ledger.write_text(tomlkit.dumps(claims), "utf-8")
     manifest.write_text(tomlkit.dumps(document), "utf-8")
     return folder, sum(len(topic["patches"]) for topic in document["topic"])
 
