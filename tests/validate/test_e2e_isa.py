@@ -103,7 +103,8 @@ def test_the_series_passes_and_a_second_run_is_quick(stack: Stack) -> None:
     first = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert first.returncode == 0, first.stdout
     document = json.loads(first.stdout)
-    assert len(document["compilers"]) == 2
+    mesas = [each for each in document["compilers"] if each["version"].startswith("Mesa")]
+    assert len(mesas) == 2  # and clang, where there is a root for HIP
     assert all(step["same"] + step["new"] > 2000 for step in document["steps"])
     started = time.monotonic()
     again = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
