@@ -21,8 +21,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from check_rows import report_rows
+
 CHECK: Final = "rocmfpx-gguf-py"
-PASS, FAIL, NO_ENVIRONMENT = 0, 1, 3
+NO_ENVIRONMENT: Final = 3
 GOLDEN: Final = Path(__file__).with_name("rocmfpx_golden.json")
 BLOCK: Final = 32
 # name, id, bytes of a block (facts of the format, not read from the patch)
@@ -205,15 +207,6 @@ def gather(subject: Subject, n_blocks: int, work: Path) -> list[Row]:
     return rows
 
 
-def report(rows: list[Row], reason: str = "") -> int:
-    """Write the result, the only output of this program, and give the exit status."""
-    passed = bool(rows) and all(row["passed"] for row in rows)
-    document = {"check": CHECK, "cases": len(rows), "passed": passed, "detail": rows}
-    document |= {"reason": reason} if reason else {}
-    sys.stdout.write(json.dumps(document, indent=1) + "\n")
-    return PASS if passed else FAIL
-
-
 def main() -> int:
     """Read the command line, which is that of all checks."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -225,9 +218,9 @@ def main() -> int:
     arguments.work.mkdir(parents=True, exist_ok=True)
     try:
         subject = Subject(arguments.source, arguments.bin)
-        return report(gather(subject, arguments.blocks, arguments.work))
+        return report_rows(CHECK, gather(subject, arguments.blocks, arguments.work))
     except Missing as error:
-        report([], str(error))
+        report_rows(CHECK, [], str(error))
         return NO_ENVIRONMENT
 
 

@@ -12,7 +12,6 @@ Exit status: 0 holds, 1 does not hold, 3 no C++ compiler, 4 the tree does not co
 """
 
 import argparse
-import json
 import os
 import re
 import shutil
@@ -25,10 +24,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from check_rows import report_rows
 from rocmfpx_mutations import REFUSED, File, mutate
 
 CHECK: Final = "rocmfpx-mutated"
-PASS, FAIL, NO_ENVIRONMENT, NOT_MEASURED = 0, 1, 3, 4
+NO_ENVIRONMENT, NOT_MEASURED = 3, 4
 DRIVER: Final = Path(__file__).with_name("rocmfpx_mutated_driver.cpp")
 LOADER: Final = ("model-loader", "mmap", "arch", "impl", "hparams")
 SANITIZE: Final = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1", "-g1")
@@ -204,15 +204,6 @@ def summary(kind: str, n_files: int, n_loaded: int, wrong: list[str]) -> Row:
     return row | {"wrong": len(wrong), "first": wrong[:SHOWN], "passed": not wrong}
 
 
-def report(rows: list[Row], reason: str = "") -> int:
-    """Write the result, the only output of this program, and give the exit status."""
-    passed = bool(rows) and all(row["passed"] for row in rows)
-    document = {"check": CHECK, "cases": len(rows), "passed": passed, "detail": rows}
-    document |= {"reason": reason} if reason else {}
-    sys.stdout.write(json.dumps(document, indent=1) + "\n")
-    return PASS if passed else FAIL
-
-
 def main() -> int:
     """Read the command line, which is that of all checks."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -226,12 +217,14 @@ def main() -> int:
     arguments.work.mkdir(parents=True, exist_ok=True)
     work = arguments.work.resolve()
     try:
-        return report(mutation_rows(arguments.source, work, arguments.files, arguments.seed))
+        return report_rows(
+            CHECK, mutation_rows(arguments.source, work, arguments.files, arguments.seed)
+        )
     except FileNotFoundError as error:
-        report([], str(error))
+        report_rows(CHECK, [], str(error))
         return NO_ENVIRONMENT
     except CannotCompile as error:
-        report([], f"the tree does not compile this way: {error}")
+        report_rows(CHECK, [], f"the tree does not compile this way: {error}")
         return NOT_MEASURED
 
 
