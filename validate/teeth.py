@@ -158,7 +158,9 @@ def _run_script(own: OwnCheck, tree: Tree, work: Path) -> Completed:
     command: list[str | os.PathLike[str]] = [sys.executable, own.script]
     command += ["--bin", tree.binaries.folder, "--source", own.source.folder, "--work", work]
     command += ["--root", own.root] if own.root else []
-    env = clean(os.environ) | {"PYTHONDONTWRITEBYTECODE": "1"}
+    # said, not found from the script's place: a series may be kept anywhere (--series)
+    tool = {"LAB_PIPELINE_STATS": str(Path(__file__).parent / "isa" / "pipeline_stats.c")}
+    env = clean(os.environ) | {"PYTHONDONTWRITEBYTECODE": "1"} | tool
     try:
         return process.run(command, cwd=work, env=env, timeout=SECONDS, ok=ANY_CODE)
     except CommandError as error:

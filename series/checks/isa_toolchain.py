@@ -21,6 +21,7 @@ GENERATOR = "vulkan-shaders-gen.cpp"
 SHADERS = Path("ggml/src/ggml-vulkan/vulkan-shaders")
 SHIM = "libamdgpu_noop_drm_shim.so"
 TOOL = "pipeline_stats.c"
+TOOL_VARIABLE = "LAB_PIPELINE_STATS"
 VERSIONS = "toolchain-versions.txt"
 ENTER = 'mount --bind "$1" "$2/mnt" && root=$2 && shift 2 && exec chroot "$root" env -i "$@"'
 # stands in for glslc: compiles the wanted variants and leaves the others empty
@@ -154,8 +155,13 @@ class Toolchain:
 
 
 def find_tool(beside: Path) -> Path:
-    """The source of pipeline_stats: beside a script, or in validate/isa of a parent directory."""
-    folders = [beside.parent, *(parent / "validate" / "isa" for parent in beside.parents)]
+    """The source of pipeline_stats: as told, beside a script, or in validate/isa above it.
+
+    `nox -s validate` tells it, because a series may be kept anywhere (--series).
+    """
+    named = os.environ.get(TOOL_VARIABLE)
+    folders = [Path(named).parent] if named else []
+    folders += [beside.parent, *(parent / "validate" / "isa" for parent in beside.parents)]
     found = next((folder / TOOL for folder in folders if (folder / TOOL).is_file()), None)
     if found is None:
         raise ToolFailedError(f"no {TOOL} beside {beside.name} or in validate/isa above it")

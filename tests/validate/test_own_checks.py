@@ -100,6 +100,17 @@ def test_the_toolchain_is_handed_on(built: tuple[Lab, list[StepBuild]], tmp_path
     assert judge(built, tmp_path, NEEDS_ROOT, root=tmp_path).verdict is Verdict.PASS
 
 
+def test_a_series_kept_elsewhere_is_told_where_the_shader_tool_is(
+    built: tuple[Lab, list[StepBuild]], tmp_path: Path
+) -> None:
+    script = HEAD + (
+        "import os\n"
+        "tool = pathlib.Path(os.environ['LAB_PIPELINE_STATS'])\n"
+        "answer(tool.is_file() and '43' in said, reason=str(tool))\n"
+    )
+    assert judge(built, tmp_path, script).verdict is Verdict.PASS
+
+
 def test_an_answer_is_kept_until_the_script_or_its_helper_changes(
     built: tuple[Lab, list[StepBuild]], tmp_path: Path
 ) -> None:
