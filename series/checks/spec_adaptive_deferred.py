@@ -81,11 +81,13 @@ def together(port: int) -> list[Answer]:
         return [job.result() for job in jobs]
 
 
-def play(server: Path, models: Path, name: str, talk: Talk, **options: object) -> tuple[str, Any]:
+def play(
+    server: Path, models: Path, name: str, talk: Talk, drafter: Drafter = TWIN, **options: object
+) -> tuple[str, Any]:
     """Run a talk on a server of its own; returns its log and its answers."""
     named: adaptive.Options = {f"--{key.replace('_', '-')}": v for key, v in options.items()}
     port, log = lengths.free_port(), models / f"{name}.log"
-    line = adaptive.command(server, models, TWIN, named | {"-lv": 5}, port)
+    line = adaptive.command(server, models, drafter, named | {"-lv": 5}, port)
     try:
         with lengths.serving(line, log) as process:
             lengths.wait_ready(process, port)
@@ -136,9 +138,9 @@ def run(server: Path, models: Path) -> int:
     return PASS if all(claims) else FAIL
 
 
-def refuse(code: int, error: str, cases: int = 0) -> int:
+def refuse(code: int, error: str, cases: int = 0, check: str = CHECK) -> int:
     """Report why there is nothing to judge."""
-    document = {"check": CHECK, "cases": cases, "passed": False, "detail": {"error": error}}
+    document = {"check": check, "cases": cases, "passed": False, "detail": {"error": error}}
     sys.stdout.write(json.dumps(document, indent=2) + "\n")
     return code
 

@@ -1,11 +1,12 @@
 """The synthetic matrix on a machine with many cores: one contest a lane, each lane on a core of its own.
 
-    python docs/evidence/speculation/lanes.py SERVER MODELS LANES SECONDS OUT
+    python docs/evidence/speculation/lanes.py SERVER MODELS LANES SECONDS OUT [LOOKS [DRAFTERS]]
 
 SERVER is llama-server of the stack's tip, MODELS what models.py made. Every contest is one of
 `nox -s speculation -- --acceptance ...` (same plan, bounds, second run), with one thread. OUT gets one JSON
 line a contest as it ends, and at the end the verdicts after Holm over all of them and their second runs.
-SECONDS bound it all: who has too little time is open, INCONCLUSIVE.
+SECONDS bound it all: who has too little time is open, INCONCLUSIVE. LOOKS are the numbers of quads after which
+is looked (8,14,20). DRAFTERS: only contests whose name begins so (simple, mtp, dflash, twin).
 """
 
 import json
@@ -51,17 +52,35 @@ class Job:
     family: int
     waves: int  # contests a core: with more than one there is time for half the choosing
     out: Path
+    looks: tuple[int, ...]
 
     def arena(self, store, budget):
-        plan = Plan(control_quads=8, budget_seconds=max(budget, 1.0), family=self.family)
+        plan = Plan(
+            looks=self.looks,
+            control_quads=self.looks[0],
+            budget_seconds=max(budget, 1.0),
+            family=self.family,
+        )
         return Arena(
-            self.setting, Lab(self.lab), store, plan, choosing=CHOOSING_BLOCKS if self.waves == 1 else 1
+            self.setting,
+            Lab(self.lab),
+            store,
+            plan,
+            choosing=CHOOSING_BLOCKS if self.waves == 1 else 1,
         )
 
 
-def list_jobs(server: Path, models: Path, cores: list[int], out: Path) -> list[Job]:
+def list_jobs(
+    server: Path, models: Path, cores: list[int], out: Path, looks: tuple[int, ...], names: str
+) -> list[Job]:
     one = Setting(
-        server, models / "deep.gguf", threads=1, n_predict=384, context=2048, warm_up=96, endless=True
+        server,
+        models / "deep.gguf",
+        threads=1,
+        n_predict=512,
+        context=2048,
+        warm_up=256,
+        endless=True,
     )
     simple = Drafter("draft-simple", models / "deep-draft.gguf")
     dflash = Drafter("draft-dflash", models / "deep-dflash.gguf")
@@ -80,12 +99,25 @@ def list_jobs(server: Path, models: Path, cores: list[int], out: Path) -> list[J
     found += [
         (Contest(twin, None, LENGTHS), replace(own, slots=2, temperatures=heat)),
         (Contest(twin, None, LENGTHS), replace(own, slots=4, temperatures=heat * 2)),
-        (Contest(twin, None, LENGTHS, phases=True), replace(own, temperatures=((0.0, HOT),), n_predict=192)),
+        (
+            Contest(twin, None, LENGTHS, phases=True),
+            replace(own, temperatures=((0.0, HOT),), n_predict=192),
+        ),
     ]
-    waves = math.ceil(len(found) / len(cores))
+    wanted = [(n, *one) for n, one in enumerate(found) if one[0].name.startswith(names)]
+    waves = math.ceil(len(wanted) / len(cores))
     return [
-        Job(contest, setting, out.parent / f"lane-{n}", cores[n % len(cores)], len(found), waves, out)
-        for n, (contest, setting) in enumerate(found)
+        Job(
+            contest,
+            setting,
+            out.parent / f"lane-{n}",
+            cores[i % len(cores)],
+            len(found),
+            waves,
+            out,
+            looks,
+        )
+        for i, (n, contest, setting) in enumerate(wanted)
     ]
 
 
@@ -118,9 +150,11 @@ def write(out: Path, run: str, outcome: Outcome) -> None:
 
 
 def main() -> None:
-    server, models, lanes, seconds, out = sys.argv[1:]
+    server, models, lanes, seconds, out, *rest = sys.argv[1:]
+    looks = tuple(map(int, (rest or ["8,14,20"])[0].split(",")))
+    names = rest[1] if len(rest) > 1 else ""
     cores = sorted(os.sched_getaffinity(0))[: int(lanes)]
-    jobs = list_jobs(Path(server), Path(models), cores, Path(out).absolute())
+    jobs = list_jobs(Path(server), Path(models), cores, Path(out).absolute(), looks, names)
     end = time.monotonic() + float(seconds)
     share = (1 - SECOND) * float(seconds) / jobs[0].waves
     with ProcessPoolExecutor(len(cores)) as pool:

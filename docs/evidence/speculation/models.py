@@ -21,13 +21,16 @@ from validate.shape_models.shapes import PRESETS, Shape, place_drafter
 from validate.shape_models.vocabulary import bar_ends, generate_vocabulary
 from validate.shape_models.writer import data_size, plan_parts, write_model
 
-DEPTH, WIDTH_FF, VOCAB = 64, 1024, 8192
+DEPTH, WIDTH_FF, VOCAB, STATE = 64, 1024, 8192, 32
 TWIN_DEPTH, TWIN_SHARED = 48, 2
 SILENT = ("attn_output.weight", "ffn_down.weight")
 
 
 def deepen(preset: str, n_layer: int) -> Shape:
-    return replace(PRESETS[preset], n_layer=n_layer, n_ff=WIDTH_FF, n_vocab=VOCAB)
+    shape = replace(PRESETS[preset], n_layer=n_layer, n_ff=WIDTH_FF, n_vocab=VOCAB)
+    # a copy of the recurrent states, one for each token that may be rejected, in proportion to the
+    # weights: 2 % (27B: 1 %), not 7 %
+    return replace(shape, recurrent=shape.recurrent and replace(shape.recurrent, state=STATE))
 
 
 def make(name: str, shape: Shape) -> Recipe:
