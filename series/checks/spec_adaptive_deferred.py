@@ -82,7 +82,7 @@ def together(port: int) -> list[Answer]:
 
 
 def play(
-    server: Path, models: Path, name: str, talk: Talk, drafter: Drafter = TWIN, **options: object
+    server: Path, models: Path, name: str, talk: Talk, drafter: Drafter = TWIN, /, **options: object
 ) -> tuple[str, Any]:
     """Run a talk on a server of its own; returns its log and its answers."""
     named: adaptive.Options = {f"--{key.replace('_', '-')}": v for key, v in options.items()}
