@@ -1,12 +1,12 @@
 """The synthetic matrix on a machine with many cores: one contest a lane, each lane on a core of its own.
 
-    python docs/evidence/speculation/lanes.py SERVER MODELS LANES SECONDS OUT [LOOKS [DRAFTERS]]
+    python docs/evidence/speculation/lanes.py SERVER MODELS LANES SECONDS OUT [LOOKS [CONTESTS]]
 
 SERVER is llama-server of the stack's tip, MODELS what models.py made. Every contest is one of
 `nox -s speculation -- --acceptance ...` (same plan, bounds, second run), with one thread. OUT gets one JSON
 line a contest as it ends, and at the end the verdicts after Holm over all of them and their second runs.
 SECONDS bound it all: who has too little time is open, INCONCLUSIVE. LOOKS are the numbers of quads after which
-is looked (8,14,20). DRAFTERS: only contests whose name begins so (simple, mtp, dflash, twin).
+is looked (8,14,20). CONTESTS: only those whose name begins so (dflash,mtp p=0).
 """
 
 import json
@@ -71,7 +71,7 @@ class Job:
 
 
 def list_jobs(
-    server: Path, models: Path, cores: list[int], out: Path, looks: tuple[int, ...], names: str
+    server: Path, models: Path, cores: list[int], out: Path, looks: tuple[int, ...], names: tuple[str, ...]
 ) -> list[Job]:
     one = Setting(
         server,
@@ -152,7 +152,7 @@ def write(out: Path, run: str, outcome: Outcome) -> None:
 def main() -> None:
     server, models, lanes, seconds, out, *rest = sys.argv[1:]
     looks = tuple(map(int, (rest or ["8,14,20"])[0].split(",")))
-    names = rest[1] if len(rest) > 1 else ""
+    names = tuple(rest[1].split(",")) if len(rest) > 1 else ("",)
     cores = sorted(os.sched_getaffinity(0))[: int(lanes)]
     jobs = list_jobs(Path(server), Path(models), cores, Path(out).absolute(), looks, names)
     end = time.monotonic() + float(seconds)
