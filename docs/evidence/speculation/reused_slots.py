@@ -1,6 +1,6 @@
 """1,000 greedy requests on four reused slots, with --spec-draft-adaptive and without: text and memory.
 
-    python docs/evidence/speculation/requests.py LLAMA_SERVER FOLDER [REQUESTS]
+    python docs/evidence/speculation/reused_slots.py LLAMA_SERVER FOLDER [REQUESTS]
 
 Tiny random models of series/checks, one thread, four requests at a time of 16 to 24 tokens. Prints a line a
 drafter as a table row: texts that differ, resident memory after a tenth and after all of them (KiB).
