@@ -17,12 +17,15 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from upstream.errors import InvalidMeasurement
 from validate.artifacts import StepBinaries
+from validate.changed_code import read_changes
+from validate.ops_selection import Selection, Words, select_cases, select_names
 from validate.report import shorten
 from validate.room import ENDED_BY_ITSELF, Room, last_line, require_target
 from validate.touched import Touched
@@ -35,7 +38,8 @@ RUNS = 3
 START = "the start"
 FAILS = 2  # of RUNS: one failure may be an unlucky draw
 ONLY_NEW = "its new ones only, the libraries are the parent's"
-MOST_NEW = 300  # cases that are named one by one
+CODE_VERSION = 1  # of validate.changed_code and validate.object_code: another one reads anew
+SECONDS = 7200.0  # for one program, beside others
 # Where `use_ref` of ggml-cpu chooses other code (ggml-cpu.c, ops.cpp, tiled.cpp of b11549).
 OWN_REFERENCE = ("MUL_MAT", "FLASH_ATTN_EXT", "RMS_NORM_MUL")
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -84,14 +88,64 @@ def check_backend_ops(
     lost = compare_supported(known, supported, device)
     if lost is not None:
         return lost
-    new = _list_new_cases(known, supported) if has_same_libraries(step, parent) else ()
-    if new:
-        touched = replace(touched, ops=new, unknown=())
-    after, cached = run_ops(room, step, touched.ops, device)
-    suspects = count_failed(after) or any(run.crashed for run in after)
-    before = run_ops(room, parent, touched.ops, device)[0] if suspects and not new else []
+    new = {name for name, good in supported.items() if good and name not in known}
+    same = has_same_libraries(step, parent)
+    if same and new:
+        touched = Touched(touched.files)
+    elif not same and device == CPU:
+        touched = narrow(room, step, parent, touched, {_op(name) for name in supported})
+    selection = select_cases(touched, [name for name, good in supported.items() if good], new)
+    if not selection.list_runs(0):
+        return _say_nothing_runs(touched)
+    after, cached = run_ops(room, step, selection, device)
+    suspects = sorted(count_failed(after))
+    before = run_parent(room, parent, selection, suspects, after, device)
     found = judge_ops(after, before, touched, device, cached=cached)
-    return replace(found, detail=f"{found.detail}; {ONLY_NEW}") if new else found
+    told = (ONLY_NEW,) if same and new else _describe_runs(touched, selection)
+    return replace(found, detail="; ".join((found.detail, *told)))
+
+
+def _op(case: str) -> str:
+    return case.partition("(")[0]
+
+
+def narrow(
+    room: Room, step: StepBinaries, parent: StepBinaries, touched: Touched, ops: Collection[str]
+) -> Touched:
+    """What the changed code says in place of the changed files, where it can be read."""
+    pair = {"parent": parent.fingerprint(TARGET), "step": step.fingerprint(TARGET)}
+    inputs = {"check": CHECK, "changed code": CODE_VERSION, **pair}
+
+    def produce() -> dict[str, Any]:
+        found = read_changes(step, parent, TARGET, ops)
+        return {"changes": asdict(found) if found else None}
+
+    changes = room.cache.obtain(inputs, produce)[0]["changes"]
+    if changes is None:
+        return touched
+    names = {"ops": changes["ops"], "types": changes["types"], "unknown": changes["anything"]}
+    return replace(touched, **{kind: tuple(mine) for kind, mine in names.items()})
+
+
+def _say_nothing_runs(touched: Touched) -> CheckResult:
+    facts = {"skipped": True, **asdict(touched)}
+    if touched.nothing:
+        detail = "skipped: no operation reaches the code that it changes"
+        return CheckResult(CHECK, Verdict.INFORMATION, detail, facts, cached=True)
+    detail = f"no case of {shorten((*touched.ops, *touched.types))} is supported"
+    return CheckResult(CHECK, Verdict.NOT_RUN, detail, facts, cached=True)
+
+
+def _describe_runs(touched: Touched, selection: Selection) -> Iterator[str]:
+    if selection.thrice:
+        which = [f"{kind} {shorten(mine)}" for kind, mine in _kinds(touched) if mine] or ["new"]
+        yield f"{RUNS} runs of {len(selection.cases)} cases: {', '.join(which)}"
+    if selection.everything:
+        yield f"all others once, for {shorten(touched.unknown)}"
+
+
+def _kinds(touched: Touched) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return ("ops", touched.ops), ("types", touched.types)
 
 
 def has_same_libraries(step: StepBinaries, parent: StepBinaries) -> bool:
@@ -103,12 +157,6 @@ def has_same_libraries(step: StepBinaries, parent: StepBinaries) -> bool:
     return bool(names) and all(
         step.files.get(name) == parent.files.get(name) is not None for name in names
     )
-
-
-def _list_new_cases(known: Mapping[str, bool], supported: Mapping[str, bool]) -> tuple[str, ...]:
-    """Cases that the parent does not know, as `-o` takes them; none when there are too many."""
-    new = [name for name, good in supported.items() if good and name not in known]
-    return tuple(new) if len(new) <= MOST_NEW else ()
 
 
 def parse_ops(output: str, code: int, device: str) -> OpsRun:
@@ -163,20 +211,78 @@ def require_device(text: str, device: str) -> None:
 
 
 def run_ops(
-    room: Room, binaries: StepBinaries, ops: Sequence[str], device: str
+    room: Room, binaries: StepBinaries, selection: Selection, device: str
 ) -> tuple[list[OpsRun], bool]:
-    """The three runs of one step and whether all were found in the cache."""
-    arguments = ("test", "-b", device, *(("-o", ",".join(ops)) if ops else ()))
-    inputs = {"check": CHECK, "binaries": binaries.fingerprint(TARGET), "arguments": arguments}
-    inputs |= room.launch.inputs
+    """The three runs of one step and whether all were found in the cache.
 
-    def produce() -> dict[str, Any]:
-        done = room.run(binaries, TARGET, *arguments)
-        return asdict(parse_ops(done.text, done.code, device))
+    What fails or crashes among the cases that run once is in the other runs too.
+    """
+    first = run_parts(room, binaries, selection.list_runs(0), device, 0)
+    failed = {name for part in first for name in part.run.failed}
+    again = [*selection.thrice, *select_names(sorted(failed - selection.cases))]
+    again += [each.words for each in first if each.run.crashed and each.words not in again]
+    parts = [first, *(run_parts(room, binaries, again, device, n) for n in range(1, RUNS))]
+    cached = all(each.cached for mine in parts for each in mine)
+    return [merge_runs([each.run for each in mine]) for mine in parts if mine], cached
 
-    found = [room.cache.obtain(inputs | {"run": number}, produce) for number in range(RUNS)]
-    runs = [OpsRun(**facts | {"failed": tuple(facts["failed"])}) for facts, _ in found]
-    return runs, all(cached for _, cached in found)
+
+def run_parent(
+    room: Room,
+    parent: StepBinaries,
+    selection: Selection,
+    suspects: Sequence[str],
+    after: Sequence[OpsRun],
+    device: str,
+) -> list[OpsRun]:
+    """The parent's runs of what failed in the step; of all that crashed may have been in."""
+    if any(run.crashed for run in after):
+        return run_ops(room, parent, selection, device)[0]
+    known = list_supported(room, parent, device)
+    names = tuple(select_names([name for name in suspects if known.get(name)]))
+    return run_ops(room, parent, Selection((), names, frozenset(suspects)), device)[0]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One program that ran: its arguments, what it said, and whether that was in the cache."""
+
+    words: Words
+    run: OpsRun
+    cached: bool
+
+
+def run_parts(
+    room: Room, binaries: StepBinaries, parts: Sequence[Words], device: str, number: int
+) -> list[Part]:
+    """Start the programs of a run, as many at once as there are threads: each is kept."""
+
+    def run_one(words: Words) -> Part:
+        arguments = ("test", "-b", device, *words)
+        inputs = {
+            "check": CHECK,
+            "binaries": binaries.fingerprint(TARGET),
+            "arguments": arguments,
+            "run": number,
+            **room.launch.inputs,
+        }
+
+        def produce() -> dict[str, Any]:
+            done = room.run(binaries, TARGET, *arguments, seconds=SECONDS)
+            return asdict(parse_ops(done.text, done.code, device))
+
+        facts, cached = room.cache.obtain(inputs, produce)
+        return Part(words, OpsRun(**facts | {"failed": tuple(facts["failed"])}), cached)
+
+    with ThreadPoolExecutor(room.threads) as pool:
+        return list(pool.map(run_one, parts))
+
+
+def merge_runs(runs: Sequence[OpsRun]) -> OpsRun:
+    """The parts of one run as one."""
+    failed = sorted({name for run in runs for name in run.failed})
+    crashed = next((run.crashed for run in runs if run.crashed), "")
+    passed, compared = sum(run.passed for run in runs), sum(run.compared for run in runs)
+    return OpsRun(passed, tuple(failed), compared, crashed)
 
 
 def list_supported(room: Room, binaries: StepBinaries, device: str) -> dict[str, bool]:
@@ -219,17 +325,13 @@ def judge_ops(
     if len(crashed) >= FAILS and not any(run.crashed for run in before):
         detail = f"{device}: crashes at or after {crashed[0]}"
         return CheckResult(CHECK, Verdict.FAIL, detail, facts, cached)
-    executed, compared = after[0].executed, min(run.compared for run in after)
+    executed, compared = after[0].executed, after[0].compared
     if not compared:
         detail = f"no second backend: {executed} cases ran, the CPU compares them with themselves"
         return CheckResult(CHECK, Verdict.NOT_RUN, detail, facts, cached)
-    detail = f"{device}: {compared} cases compared{_describe_rest(executed - compared, touched)}"
+    alone = f", {executed - compared} only with themselves" if executed > compared else ""
+    detail = f"{device}: {compared} cases compared{alone}"
     return CheckResult(CHECK, Verdict.PASS, detail, facts, cached)
-
-
-def _describe_rest(alone: int, touched: Touched) -> str:
-    ran = f", {alone} only with themselves" if alone else ""
-    return ran + (f"; all ops, for {shorten(touched.unknown)}" if touched.unknown else "")
 
 
 def compare_supported(
