@@ -283,7 +283,7 @@ def _drop_line_numbers(lines: list[str]) -> list[str]:
 
 
 def _open_image(path: Path) -> _Image | None:
-    assembly = process.run(("objdump", "-d", "-w", "--no-show-raw-insn", path)).text
+    assembly = process.run(("objdump", "-d", "-w", "--no-show-raw-insn", path), ok=(0, 1)).text
     known = _FORMAT.search(assembly)
     if known is None or known[1] != FORMAT:
         return None

@@ -1,0 +1,151 @@
+"""Which cases of test-backend-ops run three times, which once: on names, and a fake program."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from script_programs import make_room, make_step
+from tiny_ggml import NEW_TYPE, compile_library, needs_binutils
+
+from upstream.lab import Lab
+from validate import ops_selection
+from validate.artifacts import Binary, StepBinaries
+from validate.backend_ops import TARGET, check_backend_ops
+from validate.ops_selection import read_types, select_cases
+from validate.touched import Touched
+from validate.verdict import CheckResult, Verdict
+
+ADD = "ADD(type=f32,ne=[1,1])"
+CPY = "CPY(type_src=q4_K,type_dst=f32,ne=[256,2])"
+PRODUCT = "MUL_MAT(type_a=q4_0,type_b=f32,m=16,per=[0,1,2,3])"
+OTHER = "MUL_MAT(type_a=q4_K,type_b=f32,m=16,per=[0,1,2,3])"
+LONGER = "MUL_MAT(type_a=q4_0_new,type_b=f32,m=16,per=[0,1,2,3])"
+CASES = (ADD, CPY, PRODUCT, OTHER, LONGER)
+FILES = ("ggml/src/ggml.c",)
+
+
+def test_types_are_values_of_a_case() -> None:
+    assert {"q4_K", "f32"} <= read_types(CPY)
+    assert "q4_0" not in read_types(LONGER)
+
+
+def test_a_type_selects_its_cases_of_all_operations_but_of_no_longer_name() -> None:
+    found = select_cases(Touched(FILES, types=("q4_K", "q4_0")), CASES, ())
+    assert found.cases == {CPY, PRODUCT, OTHER}
+    ((o, ops, p, pattern),) = found.thrice
+    assert (o, ops, p) == ("-o", "CPY,MUL_MAT", "-p")
+    # as test-backend-ops searches in what stands between the brackets
+    inside = {name: name.partition("(")[2].removesuffix(")") for name in CASES}
+    assert {name for name in CASES if re.search(pattern, inside[name])} == found.cases
+    assert found.everything == ()
+
+
+def test_operations_and_types_do_not_overlap() -> None:
+    found = select_cases(Touched(FILES, ops=("MUL_MAT",), types=("q4_K",)), CASES, ())
+    assert found.thrice == (("-o", "MUL_MAT"), ("-o", "CPY", "-p", "=(q4_K)(,|$)"))
+    assert found.cases == {CPY, PRODUCT, OTHER, LONGER}
+
+
+def test_new_cases_run_by_name_where_nothing_else_selects_them() -> None:
+    found = select_cases(Touched(FILES, types=("q4_K",)), CASES, {OTHER, ADD})
+    assert found.thrice[1:] == (("-o", ADD),)
+    assert select_cases(Touched(FILES), CASES, ()).list_runs(0) == ()
+
+
+def test_everything_is_the_first_run_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ops_selection, "GROUP", 3)
+    found = select_cases(Touched(FILES, types=("q4_K",), unknown=("ggml_new",)), CASES, ())
+    assert found.list_runs(0) == (("-o", "ADD,CPY"), ("-o", "MUL_MAT"))
+    assert found.list_runs(1) == found.list_runs(2) == found.thrice
+    assert select_cases(Touched(FILES, unknown=("x",)), CASES, ()).list_runs(1) == ()
+
+
+# A fake that knows -o and -p as b11549 does, whose libraries are real; `bad` cases always fail.
+FAKE = """
+import re
+from pathlib import Path
+cases, bad = {cases!r}, {bad!r}
+if sys.argv[1] == "support":
+    print('"backend_name","op_name","op_params","test_mode","supported"')
+    for name in cases:
+        op, _, rest = name.partition("(")
+        print(f'"CPU","{{op}}","{{rest[:-1]}}","support","1"')
+    sys.exit(0)
+with Path(__file__ + ".calls").open("a") as calls:
+    calls.write(" ".join(sys.argv[4:]) + "\\n")
+print("Backend 1/1: CPU\\n  Device description: a fake\\n")
+options = dict(zip(sys.argv[4::2], sys.argv[5::2]))
+wanted = re.findall(r"[A-Z_]+\\([^)]*\\)|[A-Z_]+", options["-o"])
+run = [n for n in cases if n in wanted or n.partition("(")[0] in wanted]
+run = [n for n in run if re.search(options.get("-p", ""), n.partition("(")[2][:-1])]
+for name in run:
+    print(f"  {{name}}: " + ("FAIL" if name in bad else "OK"))
+n = sum(name not in bad for name in run)
+print(f"  {{n}}/{{len(run)}} tests passed")
+sys.exit(n != len(run))
+"""
+NEW = "MUL_MAT(type_a=q6_0_new,type_b=f32,m=16)"
+OLD = tuple(
+    f"MUL_MAT(type_a={kind},type_b=f32,m={m})" for kind in ("q4_0", "iq4_nl", "f32") for m in (1, 2)
+)
+FAULT = ('{ "q4_0", 32,', '{ "q4_0", 64,')
+BROKEN_FOR_ALL = ("i < 8; i++", "i < 7; i++")
+
+
+def make_build(
+    folder: Path, cases: tuple[str, ...], bad: tuple[str, ...], *edits: tuple[str, str]
+) -> StepBinaries:
+    made = make_step(folder, {TARGET: f"# {folder.name}\n{FAKE.format(cases=cases, bad=bad)}"})
+    library = compile_library(folder / "libggml.so", *edits)
+    files = dict(made.files) | {library.name: Binary(folder.name, library.stat().st_size)}
+    return replace(made, files=files, uses={TARGET: tuple(files)})
+
+
+def judge(
+    lab: Lab, folder: Path, bad: tuple[str, ...], *edits: tuple[str, str]
+) -> tuple[CheckResult, list[str]]:
+    """The verdict on a step that adds a type, and the arguments of each run of its program."""
+    parent = make_build(folder / "parent", OLD, ())
+    step = make_build(folder / "step", (*OLD, NEW), bad, *edits, *NEW_TYPE)
+    found = check_backend_ops(make_room(lab), step, parent, Touched(FILES, unknown=FILES))
+    return found, (step.folder / f"{TARGET}.calls").read_text().splitlines()
+
+
+@needs_binutils
+def test_a_new_type_alone_runs_its_cases_three_times(lab: Lab, tmp_path: Path) -> None:
+    found, calls = judge(lab, tmp_path, ())
+    assert found.verdict is Verdict.PASS, found
+    assert calls == ["-o MUL_MAT -p =(q6_0_new)(,|$)"] * 3
+    assert found.facts["runs"][0]["passed"] == 1
+    assert "3 runs of 1 cases: types q6_0_new" in found.detail
+
+
+@needs_binutils
+def test_a_fault_in_another_types_traits_is_found(lab: Lab, tmp_path: Path) -> None:
+    found, calls = judge(lab, tmp_path, OLD[:1], FAULT)
+    assert (found.verdict, OLD[0] in found.detail) == (Verdict.FAIL, True), found
+    assert calls == ["-o MUL_MAT -p =(q4_0|q6_0_new)(,|$)"] * 3
+
+
+@needs_binutils
+def test_a_fault_for_all_types_is_found_in_the_one_run_and_confirmed(
+    lab: Lab, tmp_path: Path
+) -> None:
+    found, calls = judge(lab, tmp_path, (OLD[5],), BROKEN_FOR_ALL)
+    assert (found.verdict, OLD[5] in found.detail) == (Verdict.FAIL, True), found
+    again = ["-o MUL_MAT -p =(q6_0_new)(,|$)", f"-o {OLD[5]}"]
+    assert calls[0] == "-o MUL_MAT"
+    assert sorted(calls[1:]) == sorted(again * 2)
+    assert "all others once, for ggml_graph_compute" in found.detail
+
+
+@needs_binutils
+def test_code_that_no_operation_reaches_is_skipped(lab: Lab, tmp_path: Path) -> None:
+    parent = make_build(tmp_path / "parent", OLD, ())
+    step = make_build(tmp_path / "step", OLD, (), ('"bad file"', '"odd file"'))
+    found = check_backend_ops(make_room(lab), step, parent, Touched(FILES, unknown=FILES))
+    assert found.verdict is Verdict.INFORMATION
+    assert "no operation reaches" in found.detail
