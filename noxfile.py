@@ -182,6 +182,8 @@ def run_module(
 ) -> None:
     """Run `python -m module` in the shared environment, messages on stderr, results on stdout."""
     environment = open_environment(session, groups)
+    # nox would die and leave the module running; like this it is told to end, as after Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         session.run(
             os.fspath(environment.python),

@@ -20,6 +20,7 @@ from typing import NoReturn
 
 from rich.console import Console
 
+from upstream import process
 from upstream.errors import ExitCode, LabError
 from upstream.lab import open_lab
 
@@ -30,15 +31,17 @@ PASSED_TO_FETCH = ("GIT_SSL_CAINFO", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_PROXY_CO
 def run_command(parser: argparse.ArgumentParser, argv: Sequence[str]) -> NoReturn:
     """Parse, run the chosen command and exit with its code."""
     forget_git_environment()
+    process.end_on_signals()
     try:
         args = parser.parse_args(argv)
         configure_logging(getattr(args, "verbose", False))
         code = args.run(args)
     except LabError as error:
         code = report_error(error)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         write_message("interrupted; what was finished is kept, run the same command to go on")
-        code = ExitCode.INTERRUPTED
+        ended = isinstance(stop, process.Terminated)
+        code = ExitCode.TERMINATED if ended else ExitCode.INTERRUPTED
     except BrokenPipeError:
         code = forget_reader()
     except Exception:

@@ -20,6 +20,7 @@ class ExitCode(IntEnum):
     INVALID = 4
     CONFLICT = 5
     INTERRUPTED = 130
+    TERMINATED = 143
 
 
 class LabError(Exception):

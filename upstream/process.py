@@ -1,6 +1,8 @@
 """The one place that starts processes.
 
-Every child gets its own process group, so that a time limit or Ctrl-C ends its children too.
+Every child gets its own process group, so that a time limit, Ctrl-C or SIGTERM ends its children
+too. A signal reaches the main thread alone, which may be waiting for threads that wait for children
+of their own: so `end_on_signals` ends all of them.
 """
 
 from __future__ import annotations
@@ -21,6 +23,51 @@ from upstream.errors import CommandError, CommandFailure
 
 TAIL_BYTES = 8192
 GRACE = 5.0  # seconds that a held child has to end by itself
+_running: set[subprocess.Popen[bytes]] = set()
+_ending = threading.Event()
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: what ends by Ctrl-C ends by it alike."""
+
+
+def end_on_signals() -> None:
+    """From now on SIGINT and SIGTERM end every running child, then raise in the main thread.
+
+    What other threads wait for is no answer of a program: they get KeyboardInterrupt as well, and
+    start no more. A held child is left to its block.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # deaf on purpose: nohup, `&` in a shell
+            signal.signal(number, _end)
+
+
+def _end(number: int, _frame: object) -> None:
+    _ending.set()
+    for child in tuple(_running):
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+    raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+
+
+@contextmanager
+def _tracked(child: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """A child that a signal ends; the block waits for it."""
+    _running.add(child)
+    if _is_over():  # the signal came while it was started
+        kill_group(child)
+    try:
+        with child:
+            yield child
+    finally:
+        _running.discard(child)
+    if _is_over():
+        raise KeyboardInterrupt
+
+
+def _is_over() -> bool:
+    """Whether this thread goes on after a signal; the main one has its exception and cleans up."""
+    return _ending.is_set() and threading.current_thread() is not threading.main_thread()
 
 
 @dataclass(frozen=True)
@@ -52,7 +99,7 @@ def run(
     """Run to the end with output captured; any exit code outside `ok` raises CommandError."""
     argv = tuple(os.fspath(part) for part in command)
     started = time.monotonic()
-    with _start(argv, cwd, env, subprocess.PIPE, subprocess.PIPE) as child:
+    with _tracked(_start(argv, cwd, env, subprocess.PIPE, subprocess.PIPE)) as child:
         try:
             out, err = child.communicate(stdin, timeout=timeout)
         except subprocess.TimeoutExpired:
@@ -81,7 +128,8 @@ def run_logged(
     argv = tuple(os.fspath(part) for part in command)
     started = time.monotonic()
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("wb") as sink, _start(argv, cwd, env, subprocess.PIPE, subprocess.STDOUT) as kid:
+    child = _start(argv, cwd, env, subprocess.PIPE, subprocess.STDOUT)
+    with log.open("wb") as sink, _tracked(child) as kid:
         limit = threading.Timer(timeout or threading.TIMEOUT_MAX, kill_group, (kid,))
         limit.daemon = True
         limit.start()
@@ -217,6 +265,8 @@ def _start(
     stdin: int | None = None,
     remedy: str = "",
 ) -> subprocess.Popen[bytes]:
+    if _is_over():
+        raise KeyboardInterrupt
     if stdin is None:
         stdin = subprocess.PIPE if stderr == subprocess.PIPE else subprocess.DEVNULL
     try:

@@ -130,9 +130,13 @@ def test_warm_start_costs_less_than_a_second(nox: Nox, checkout: Path, tmp_path:
     assert processor_seconds() - started < 1.0
 
 
-def test_ctrl_c_lets_the_session_clean_up(nox: Nox, checkout: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_lets_the_session_clean_up(
+    nox: Nox, checkout: Path, tmp_path: Path, how: signal.Signals
+) -> None:
     body = """
-        import pathlib, sys, time
+        import pathlib, signal, sys, time
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # as upstream.process does
         pathlib.Path({0!r}).write_text("started")
         try:
             time.sleep(30)
@@ -158,7 +162,7 @@ def test_ctrl_c_lets_the_session_clean_up(nox: Nox, checkout: Path, tmp_path: Pa
     deadline = time.monotonic() + 20
     while not mark.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
-    os.killpg(child.pid, signal.SIGINT)
+    os.killpg(child.pid, how)
     _, messages = child.communicate(timeout=20)
     assert child.returncode == 130
     assert mark.read_text() == "cleaned up"
