@@ -8,44 +8,61 @@ them all alike, always, does not take three draws of the inputs to be seen.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from validate.touched import Touched
 
 MOST_NAMED = 200  # cases in one argument, which the kernel limits to 128 KiB
-GROUP = 1500  # cases, by whole operations, in one run: what an interruption loses at most
 Words = tuple[str, ...]
+# All cases, in parts that an interruption loses one of, by what stands in their parameters:
+# attention, matrix products, the rest. Not by operation: `support` does not list those of fused
+# ones (b11549), and -o can't say "all but these".
+EVERYTHING: tuple[Words, ...] = (
+    ("-p", "hsk="),
+    ("-p", "^(?!.*hsk=).*type_a="),
+    ("-p", "^(?!.*(hsk=|type_a=))"),
+)
 
 
 @dataclass(frozen=True)
 class Selection:
     """The arguments of each program to start, for all cases (once) and for those of the step.
 
-    `cases` are the latter by name.
+    `added` are cases that the parent does not list; the first run has `planned` or more.
     """
 
+    touched: Touched
     everything: tuple[Words, ...]
     thrice: tuple[Words, ...]
-    cases: frozenset[str]
+    added: frozenset[str]
+    planned: int
 
     def list_runs(self, number: int) -> tuple[Words, ...]:
         """What a run, counted from 0, is made of; the first of all cases is one of three."""
         return self.everything if self.everything and not number else self.thrice
 
+    def has(self, case: str) -> bool:
+        """Whether a case runs three times."""
+        return case in self.added or is_of(case, self.touched)
+
 
 def select_cases(touched: Touched, supported: Collection[str], new: Collection[str]) -> Selection:
-    """Divide the supported cases, given in the program's own order."""
-    cases = _group_by_op(supported)
-    ops = tuple(op for op in cases if op in touched.ops)
-    thrice: list[Words] = [("-o", ",".join(ops))] if ops else []
-    thrice += _select_types(touched.types, {op: cases[op] for op in cases if op not in ops})
-    mine = [name for name in supported if _is_of(name, touched)]
-    rest = sorted({*supported} & {*new} - {*mine})
+    """Choose the arguments; the supported cases are those that `support` lists."""
+    types = {kind for name in supported for kind in read_types(name)} & {*touched.types}
+    mine = {name for name in supported if is_of(name, touched)}
+    rest = sorted({*supported} & {*new} - mine)
+    thrice: list[Words] = []
+    if touched.ops:
+        thrice.append(("-o", ",".join(touched.ops)))
+    if types:
+        thrice.append(("-p", f"=({'|'.join(map(re.escape, sorted(types)))})(,|$)"))
     thrice += select_names(rest)
-    everything = tuple(_divide(cases)) if touched.unknown else ()
-    return Selection(everything, tuple(thrice), frozenset({*mine, *rest}))
+    inside = [name.partition("(")[2] for name in supported]
+    parts = [each for each in EVERYTHING if any(re.search(each[1], name) for name in inside)]
+    everything = tuple(parts) if touched.unknown else ()
+    planned = len({*supported}) if everything else len(mine) + len(rest)
+    return Selection(touched, everything, tuple(thrice), frozenset(new), planned)
 
 
 def select_names(names: Sequence[str]) -> list[Words]:
@@ -59,37 +76,7 @@ def read_types(case: str) -> frozenset[str]:
     return frozenset(re.findall(r"=([^,=\[\]()]+)(?=[,)])", case))
 
 
-def _select_types(types: Sequence[str], cases: Mapping[str, list[str]]) -> Iterator[Words]:
-    wanted = {*types}
-    ops = [op for op, mine in cases.items() if any(wanted & read_types(name) for name in mine)]
-    if ops:
-        # -o and -p both have to fit
-        yield "-o", ",".join(ops), "-p", f"=({'|'.join(map(re.escape, types))})(,|$)"
-
-
-def _is_of(case: str, touched: Touched) -> bool:
-    return _op(case) in touched.ops or not read_types(case).isdisjoint(touched.types)
-
-
-def _divide(cases: Mapping[str, list[str]]) -> Iterator[Words]:
-    group: list[str] = []
-    number = 0
-    for op, mine in cases.items():
-        if group and number + len(mine) > GROUP:
-            yield "-o", ",".join(group)
-            group, number = [], 0
-        group.append(op)
-        number += len(mine)
-    if group:
-        yield "-o", ",".join(group)
-
-
-def _group_by_op(names: Collection[str]) -> dict[str, list[str]]:
-    found: defaultdict[str, list[str]] = defaultdict(list)
-    for name in names:
-        found[_op(name)].append(name)
-    return dict(found)
-
-
-def _op(case: str) -> str:
-    return case.partition("(")[0]
+def is_of(case: str, touched: Touched) -> bool:
+    """Whether a case is of a touched operation or type."""
+    op = case.partition("(")[0]
+    return op in touched.ops or not read_types(case).isdisjoint(touched.types)

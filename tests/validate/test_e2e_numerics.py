@@ -34,6 +34,7 @@ ROOT = Path(__file__).parent.parent.parent
 TARGETS = (backend_ops.TARGET, results.TARGET, divergence.TARGET, "llama-quantize")
 WRITER = Person("Ada", "ada@example.org", "1700000000 +0000")
 OPS, SUPPORTS = "ggml/src/ggml-cpu/ops.cpp", "ggml/src/ggml-cpu/ggml-cpu.cpp"
+TRAITS, OF_Q4_0 = "ggml/src/ggml-cpu/ggml-cpu.c", ".vec_dot                  = "
 SCALE = "1.0f/sqrtf(mean + eps)"
 FIRST_CASE = "    switch (op->op) {\n        case GGML_OP_CPY:\n"
 # The scale of every RMS norm, fused or not, in kernel and reference alike.
@@ -44,6 +45,12 @@ FAULTS = {
         SUPPORTS,
         FIRST_CASE,
         FIRST_CASE.replace("case", "case GGML_OP_ARGMAX:\n            return false;\n        case"),
+    ),
+    # blocks of the same size: only the numbers are wrong, and only where no other code is faster
+    "wrong-traits": (
+        TRAITS,
+        f"{OF_Q4_0}ggml_vec_dot_q4_0_q8_0,",
+        f"{OF_Q4_0}ggml_vec_dot_iq4_nl_q8_0,",
     ),
 }
 
@@ -92,9 +99,18 @@ def test_the_fault_in_kernel_and_reference_alike_is_invisible_to_test_backend_op
     assert {"RMS_NORM", "RMS_NORM_MUL_ADD"} <= {*touched.ops}
     found = check_backend_ops(planted.room, planted.steps["wrong-norm"], planted.base, touched)
     assert found.verdict is Verdict.PASS, found
-    alone = replace(touched, ops=("RMS_NORM",))
-    found = check_backend_ops(planted.room, planted.steps["wrong-norm"], planted.base, alone)
-    assert found.verdict is Verdict.NOT_RUN, found
+
+
+def test_a_fault_in_one_types_traits_is_found_by_the_cases_of_that_type(planted: Planted) -> None:
+    """Its file stands for all operations, the libraries' code for one type."""
+    touched = find_touched(planted.git, planted.trees["base"], planted.trees["wrong-traits"])
+    assert (touched.unknown, touched.types) == ((TRAITS,), ())
+    found = check_backend_ops(planted.room, planted.steps["wrong-traits"], planted.base, touched)
+    assert found.verdict is Verdict.FAIL, found
+    assert (found.facts["types"], found.facts["unknown"]) == (("q4_0",), ())
+    failed = {name for run in found.facts["runs"] for name in run["failed"]}
+    assert failed
+    assert all("=q4_0," in name for name in failed)
 
 
 @pytest.mark.parametrize("numerics", ["bit-exact", "nmse"])

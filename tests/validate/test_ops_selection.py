@@ -10,11 +10,11 @@ import pytest
 from script_programs import make_room, make_step
 from tiny_ggml import NEW_TYPE, compile_library, needs_binutils
 
+from upstream.errors import InvalidMeasurement
 from upstream.lab import Lab
-from validate import ops_selection
 from validate.artifacts import Binary, StepBinaries
 from validate.backend_ops import TARGET, check_backend_ops
-from validate.ops_selection import read_types, select_cases
+from validate.ops_selection import EVERYTHING, read_types, select_cases
 from validate.touched import Touched
 from validate.verdict import CheckResult, Verdict
 
@@ -23,7 +23,8 @@ CPY = "CPY(type_src=q4_K,type_dst=f32,ne=[256,2])"
 PRODUCT = "MUL_MAT(type_a=q4_0,type_b=f32,m=16,per=[0,1,2,3])"
 OTHER = "MUL_MAT(type_a=q4_K,type_b=f32,m=16,per=[0,1,2,3])"
 LONGER = "MUL_MAT(type_a=q4_0_new,type_b=f32,m=16,per=[0,1,2,3])"
-CASES = (ADD, CPY, PRODUCT, OTHER, LONGER)
+ATTENTION = "FLASH_ATTN_EXT(hsk=64,nr23=[4,1],type_K=f16)"
+CASES = (ADD, CPY, PRODUCT, OTHER, LONGER, ATTENTION)
 FILES = ("ggml/src/ggml.c",)
 
 
@@ -32,21 +33,26 @@ def test_types_are_values_of_a_case() -> None:
     assert "q4_0" not in read_types(LONGER)
 
 
+def search(words: tuple[str, ...]) -> set[str]:
+    """The cases that a regular expression selects: it is searched in the brackets."""
+    option, pattern = words
+    assert option == "-p"
+    return {n for n in CASES if re.search(pattern, n.partition("(")[2].removesuffix(")"))}
+
+
 def test_a_type_selects_its_cases_of_all_operations_but_of_no_longer_name() -> None:
-    found = select_cases(Touched(FILES, types=("q4_K", "q4_0")), CASES, ())
-    assert found.cases == {CPY, PRODUCT, OTHER}
-    ((o, ops, p, pattern),) = found.thrice
-    assert (o, ops, p) == ("-o", "CPY,MUL_MAT", "-p")
-    # as test-backend-ops searches in what stands between the brackets
-    inside = {name: name.partition("(")[2].removesuffix(")") for name in CASES}
-    assert {name for name in CASES if re.search(pattern, inside[name])} == found.cases
-    assert found.everything == ()
+    found = select_cases(Touched(FILES, types=("q4_K", "q4_0", "q9_9")), CASES, ())
+    (words,) = found.thrice
+    assert words == ("-p", "=(q4_0|q4_K)(,|$)")
+    assert search(words) == {CPY, PRODUCT, OTHER} == {name for name in CASES if found.has(name)}
+    assert (found.everything, found.planned) == ((), 3)
 
 
-def test_operations_and_types_do_not_overlap() -> None:
-    found = select_cases(Touched(FILES, ops=("MUL_MAT",), types=("q4_K",)), CASES, ())
-    assert found.thrice == (("-o", "MUL_MAT"), ("-o", "CPY", "-p", "=(q4_K)(,|$)"))
-    assert found.cases == {CPY, PRODUCT, OTHER, LONGER}
+def test_operations_are_named_fused_ones_too_that_support_does_not_list() -> None:
+    found = select_cases(Touched(FILES, ops=("ADD", "ADD_RMS_NORM"), types=("q4_K",)), CASES, ())
+    assert found.thrice == (("-o", "ADD,ADD_RMS_NORM"), ("-p", "=(q4_K)(,|$)"))
+    assert found.planned == 3
+    assert found.has("ADD_RMS_NORM(n=1)")
 
 
 def test_new_cases_run_by_name_where_nothing_else_selects_them() -> None:
@@ -55,12 +61,15 @@ def test_new_cases_run_by_name_where_nothing_else_selects_them() -> None:
     assert select_cases(Touched(FILES), CASES, ()).list_runs(0) == ()
 
 
-def test_everything_is_the_first_run_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ops_selection, "GROUP", 3)
+def test_everything_is_the_first_run_in_parts_that_share_nothing() -> None:
     found = select_cases(Touched(FILES, types=("q4_K",), unknown=("ggml_new",)), CASES, ())
-    assert found.list_runs(0) == (("-o", "ADD,CPY"), ("-o", "MUL_MAT"))
+    first = found.list_runs(0)
+    assert first == EVERYTHING
     assert found.list_runs(1) == found.list_runs(2) == found.thrice
-    assert select_cases(Touched(FILES, unknown=("x",)), CASES, ()).list_runs(1) == ()
+    parts = [search(words) for words in first]
+    assert [len(part) for part in parts] == [1, 3, 2]
+    assert set.union(*parts) == {*CASES}
+    assert found.planned == len(CASES)
 
 
 # A fake that knows -o and -p as b11549 does, whose libraries are real; `bad` cases always fail.
@@ -78,8 +87,8 @@ with Path(__file__ + ".calls").open("a") as calls:
     calls.write(" ".join(sys.argv[4:]) + "\\n")
 print("Backend 1/1: CPU\\n  Device description: a fake\\n")
 options = dict(zip(sys.argv[4::2], sys.argv[5::2]))
-wanted = re.findall(r"[A-Z_]+\\([^)]*\\)|[A-Z_]+", options["-o"])
-run = [n for n in cases if n in wanted or n.partition("(")[0] in wanted]
+wanted = re.findall(r"[A-Z_]+\\([^)]*\\)|[A-Z_]+", options.get("-o", ""))
+run = [n for n in cases if not wanted or n in wanted or n.partition("(")[0] in wanted]
 run = [n for n in run if re.search(options.get("-p", ""), n.partition("(")[2][:-1])]
 for name in run:
     print(f"  {{name}}: " + ("FAIL" if name in bad else "OK"))
@@ -118,16 +127,16 @@ def judge(
 def test_a_new_type_alone_runs_its_cases_three_times(lab: Lab, tmp_path: Path) -> None:
     found, calls = judge(lab, tmp_path, ())
     assert found.verdict is Verdict.PASS, found
-    assert calls == ["-o MUL_MAT -p =(q6_0_new)(,|$)"] * 3
+    assert calls == ["-p =(q6_0_new)(,|$)"] * 3
     assert found.facts["runs"][0]["passed"] == 1
-    assert "3 runs of 1 cases: types q6_0_new" in found.detail
+    assert "3 runs of types q6_0_new" in found.detail
 
 
 @needs_binutils
 def test_a_fault_in_another_types_traits_is_found(lab: Lab, tmp_path: Path) -> None:
     found, calls = judge(lab, tmp_path, OLD[:1], FAULT)
     assert (found.verdict, OLD[0] in found.detail) == (Verdict.FAIL, True), found
-    assert calls == ["-o MUL_MAT -p =(q4_0|q6_0_new)(,|$)"] * 3
+    assert calls == ["-p =(q4_0|q6_0_new)(,|$)"] * 3
 
 
 @needs_binutils
@@ -136,8 +145,8 @@ def test_a_fault_for_all_types_is_found_in_the_one_run_and_confirmed(
 ) -> None:
     found, calls = judge(lab, tmp_path, (OLD[5],), BROKEN_FOR_ALL)
     assert (found.verdict, OLD[5] in found.detail) == (Verdict.FAIL, True), found
-    again = ["-o MUL_MAT -p =(q6_0_new)(,|$)", f"-o {OLD[5]}"]
-    assert calls[0] == "-o MUL_MAT"
+    again = ["-p =(q6_0_new)(,|$)", f"-o {OLD[5]}"]
+    assert calls[0] == " ".join(EVERYTHING[1])
     assert sorted(calls[1:]) == sorted(again * 2)
     assert "all others once, for ggml_graph_compute" in found.detail
 
@@ -149,3 +158,15 @@ def test_code_that_no_operation_reaches_is_skipped(lab: Lab, tmp_path: Path) -> 
     found = check_backend_ops(make_room(lab), step, parent, Touched(FILES, unknown=FILES))
     assert found.verdict is Verdict.INFORMATION
     assert "no operation reaches" in found.detail
+
+
+@needs_binutils
+def test_a_program_that_leaves_cases_out_is_invalid(lab: Lab, tmp_path: Path) -> None:
+    parent = make_build(tmp_path / "parent", OLD, ())
+    step = make_build(tmp_path / "step", OLD, (), FAULT)
+    program = step.folder / TARGET
+    program.write_text(program.read_text().replace("for name in run:", "for name in run[:-1]:"))
+    program.write_text(program.read_text().replace("len(run)", "len(run) - 1"))
+    program.write_text(program.read_text().replace("in run)", "in run) - 1"))
+    with pytest.raises(InvalidMeasurement, match="ran 1 of 2 cases"):
+        check_backend_ops(make_room(lab), step, parent, Touched(FILES, unknown=FILES))
