@@ -38,7 +38,7 @@ RUNS = 3
 START = "the start"
 FAILS = 2  # of RUNS: one failure may be an unlucky draw
 ONLY_NEW = "its new ones only, the libraries are the parent's"
-CODE_VERSION = 1  # of validate.changed_code and validate.object_code: another one reads anew
+CODE_VERSION = 2  # of validate.changed_code and validate.object_code: another one reads anew
 SECONDS = 7200.0  # for one program, beside others
 # Where `use_ref` of ggml-cpu chooses other code (ggml-cpu.c, ops.cpp, tiled.cpp of b11549).
 OWN_REFERENCE = ("MUL_MAT", "FLASH_ATTN_EXT", "RMS_NORM_MUL")
@@ -125,7 +125,8 @@ def narrow(
     changes = room.cache.obtain(inputs, produce)[0]["changes"]
     if changes is None:
         return touched
-    names = {"ops": changes["ops"], "types": changes["types"], "unknown": changes["anything"]}
+    names = {kind: changes[kind] for kind in ("ops", "types", "stored")}
+    names["unknown"] = changes["anything"]
     return replace(touched, **{kind: tuple(mine) for kind, mine in names.items()})
 
 
@@ -134,7 +135,8 @@ def _say_nothing_runs(touched: Touched) -> CheckResult:
     if touched.nothing:
         detail = "skipped: no operation reaches the code that it changes"
         return CheckResult(CHECK, Verdict.INFORMATION, detail, facts, cached=True)
-    detail = f"no case of {shorten((*touched.ops, *touched.types))} is supported"
+    names = (*touched.ops, *touched.types, *touched.stored)
+    detail = f"no case of {shorten(names)} is supported"
     return CheckResult(CHECK, Verdict.NOT_RUN, detail, facts, cached=True)
 
 
@@ -149,7 +151,8 @@ def _describe_runs(touched: Touched, selection: Selection) -> Iterator[str]:
 
 
 def _kinds(touched: Touched) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    return ("ops", touched.ops), ("types", touched.types)
+    kinds = ("ops", touched.ops), ("types", touched.types), ("writing", touched.stored)
+    return tuple((kind, mine) for kind, mine in kinds if mine)
 
 
 def has_same_libraries(step: StepBinaries, parent: StepBinaries) -> bool:

@@ -29,6 +29,7 @@ ELSEWHERE = re.compile(
     r"gguf|^ggml_(?:quantize_chunk|validate_row_data|ftype_to_ggml_type|quantize_requires_imatrix)\b"
 )
 _PAIR = re.compile(r"vec_dot|gem[mv]")  # the first type in such a name is the one of the weights
+_ENCODER = re.compile(r"(?<![A-Za-z])quantize_")
 _FORWARD = "ggml_compute_forward_"
 _LENGTH = re.compile(rf"(\d+){_FORWARD}")
 _TYPE_NAME = re.compile(r"[a-z]{1,5}\d\w*")  # some numbers have an explanation in its place
@@ -37,10 +38,14 @@ _HEX = re.compile(r"^[0-9a-f ]+$")
 
 @dataclass(frozen=True)
 class Changes:
-    """Operations and types that changed code is part of, and changed names that may be anything."""
+    """Operations and types that changed code is part of, and changed names that may be anything.
+
+    Of the types in `stored` only what writes them changed.
+    """
 
     ops: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
+    stored: tuple[str, ...] = ()
     anything: tuple[str, ...] = ()
 
 
@@ -48,6 +53,7 @@ class Changes:
 class _Reach:
     ops: set[str] = field(default_factory=set)
     types: set[str] = field(default_factory=set)
+    stored: set[str] = field(default_factory=set)
     anything: set[str] = field(default_factory=set)
 
 
@@ -84,6 +90,7 @@ def compare_code(before: Code, after: Code, ops: Collection[str]) -> Changes:
     return Changes(
         tuple(sorted({*add_fused(found.ops)})),
         tuple(sorted(found.types)),
+        tuple(sorted(found.stored - found.types)),
         tuple(sorted(found.anything)),
     )
 
@@ -127,7 +134,7 @@ class _Book:
             if ELSEWHERE.search(name):
                 continue
             if types := find_types(name, self.types):
-                _add_types(found, types, converts=not _PAIR.search(name))
+                _add_types(found, types, name)
                 continue
             if op := find_op(name, self.ops):
                 found.ops.add(op)
@@ -139,12 +146,14 @@ class _Book:
             seen |= users
 
 
-def _add_types(found: _Reach, types: Collection[str], *, converts: bool = True) -> None:
+def _add_types(found: _Reach, types: Collection[str], name: str = "") -> None:
+    if _ENCODER.search(name) and ACTIVATIONS.isdisjoint(types):
+        found.stored |= {*types}
+        return
     found.types |= {*types}
-    if converts and ACTIVATIONS & {*types}:
+    if not _PAIR.search(name) and not ACTIVATIONS.isdisjoint(types):
         found.ops |= {*CONVERTED}
-    if plain := PLAIN & {*types}:
-        found.anything |= plain
+    found.anything |= PLAIN & {*types}
 
 
 def find_types(name: str, types: Collection[str]) -> tuple[str, ...]:

@@ -15,6 +15,9 @@ from validate.touched import Touched
 
 MOST_NAMED = 200  # cases in one argument, which the kernel limits to 128 KiB
 Words = tuple[str, ...]
+# Who calls from_float of the type that it writes (ops.cpp of b11549), and products that may.
+PRODUCTS = ("MUL_MAT_W4A8", "MUL_MAT_W4A4", "MUL_MAT_ID_W4A8", "MUL_MAT_ID_W4A4")
+STORES = ("CPY", "DUP", "CONT", "ADD", "ADD1", "SET_ROWS", *PRODUCTS)
 # All cases, in parts that an interruption loses one of, by what stands in their parameters:
 # attention, matrix products, the rest. Not by operation: `support` does not list those of fused
 # ones (b11549), and -o can't say "all but these".
@@ -50,13 +53,16 @@ class Selection:
 def select_cases(touched: Touched, supported: Collection[str], new: Collection[str]) -> Selection:
     """Choose the arguments; the supported cases are those that `support` lists."""
     types = {kind for name in supported for kind in read_types(name)} & {*touched.types}
+    stores = [name for name in supported if _stores(name, touched)]
     mine = {name for name in supported if is_of(name, touched)}
     rest = sorted({*supported} & {*new} - mine)
     thrice: list[Words] = []
     if touched.ops:
         thrice.append(("-o", ",".join(touched.ops)))
     if types:
-        thrice.append(("-p", f"=({'|'.join(map(re.escape, sorted(types)))})(,|$)"))
+        thrice.append(("-p", _match(types)))
+    if stores:
+        thrice.append(("-o", ",".join(STORES), "-p", _match(touched.stored)))
     thrice += select_names(rest)
     inside = [name.partition("(")[2] for name in supported]
     parts = [each for each in EVERYTHING if any(re.search(each[1], name) for name in inside)]
@@ -78,5 +84,18 @@ def read_types(case: str) -> frozenset[str]:
 
 def is_of(case: str, touched: Touched) -> bool:
     """Whether a case is of a touched operation or type."""
-    op = case.partition("(")[0]
-    return op in touched.ops or not read_types(case).isdisjoint(touched.types)
+    if _op(case) in touched.ops or _stores(case, touched):
+        return True
+    return not read_types(case).isdisjoint(touched.types)
+
+
+def _stores(case: str, touched: Touched) -> bool:
+    return _op(case) in STORES and not read_types(case).isdisjoint(touched.stored)
+
+
+def _op(case: str) -> str:
+    return case.partition("(")[0]
+
+
+def _match(types: Collection[str]) -> str:
+    return f"=({'|'.join(map(re.escape, sorted(types)))})(,|$)"

@@ -78,19 +78,20 @@ class Touched:
     """The ggml files of a patch and the operations to test; `unknown` files stand for all of them.
 
     `ops` is empty when nothing that computes is touched, or when all operations are meant. Where
-    the code of the libraries was compared too (changed_code), `types` are tensor types to test and
-    `unknown` are functions.
+    the code of the libraries was compared too (changed_code), `types` are tensor types to test, in
+    `stored` those of which only writing has to be tested, and `unknown` are functions.
     """
 
     files: tuple[str, ...] = ()
     ops: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
+    stored: tuple[str, ...] = ()
 
     @property
     def nothing(self) -> bool:
         """Whether no operation can have changed."""
-        return not self.ops and not self.unknown and not self.types
+        return not (self.ops or self.unknown or self.types or self.stored)
 
 
 def find_touched(git: Git, parent: str, step: str) -> Touched:

@@ -91,6 +91,14 @@ def test_what_converts_activations_is_in_every_product(parent: Code, tmp_path: P
 
 
 @needs_binutils
+def test_what_only_writes_a_type_is_told_from_what_reads_it(parent: Code, tmp_path: Path) -> None:
+    found = compare(parent, tmp_path, ("* 15.0f", "* 14.0f"))
+    assert found == Changes(stored=("iq4_nl",))
+    both = compare(parent, tmp_path, ("* 15.0f", "* 14.0f"), ("-10, 1, 13", "-10, 1, 14"))
+    assert both == Changes(types=("iq4_nl",))
+
+
+@needs_binutils
 def test_another_table_than_known_is_everything(parent: Code, tmp_path: Path) -> None:
     found = compare(parent, tmp_path, ("long block;", "long block; long more;"))
     assert "ggml_graph_compute" in found.anything

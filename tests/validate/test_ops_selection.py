@@ -14,7 +14,7 @@ from upstream.errors import InvalidMeasurement
 from upstream.lab import Lab
 from validate.artifacts import Binary, StepBinaries
 from validate.backend_ops import TARGET, check_backend_ops
-from validate.ops_selection import EVERYTHING, read_types, select_cases
+from validate.ops_selection import EVERYTHING, STORES, read_types, select_cases
 from validate.touched import Touched
 from validate.verdict import CheckResult, Verdict
 
@@ -53,6 +53,15 @@ def test_operations_are_named_fused_ones_too_that_support_does_not_list() -> Non
     assert found.thrice == (("-o", "ADD,ADD_RMS_NORM"), ("-p", "=(q4_K)(,|$)"))
     assert found.planned == 3
     assert found.has("ADD_RMS_NORM(n=1)")
+
+
+def test_of_a_type_that_is_only_written_the_operations_that_write() -> None:
+    found = select_cases(Touched(FILES, stored=("q4_K", "q9_9")), CASES, ())
+    (words,) = found.thrice
+    assert words == ("-o", ",".join(STORES), "-p", "=(q4_K|q9_9)(,|$)")
+    assert [name for name in CASES if found.has(name)] == [CPY]
+    assert found.planned == 1
+    assert select_cases(Touched(FILES, stored=("q9_9",)), CASES, ()).thrice == ()
 
 
 def test_new_cases_run_by_name_where_nothing_else_selects_them() -> None:

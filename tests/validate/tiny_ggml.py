@@ -42,6 +42,10 @@ float ggml_vec_dot_q4_0_q8_0(const char * x, const char * y, long k) {
     for (long i = 0; i < k; i++) { sum += x[i] * y[i] * 0.25f; }
     return sum;
 }
+static __attribute__((noinline)) int nearest(float x) { return (int) lroundf(x * 15.0f); }
+void quantize_row_iq4_nl_ref(const float * x, char * y, long k) {
+    for (long i = 0; i < k; i++) { y[i] = (char) nearest(x[i]); }
+}
 void quantize_row_q8_0(const float * x, char * y, long k) {
     for (long i = 0; i < k; i++) { y[i] = (char) lroundf(x[i] * 127.0f); }
 }
