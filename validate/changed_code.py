@@ -15,10 +15,13 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from validate.artifacts import StepBinaries
+from validate.initialised import INITIALISERS, leaves_the_same
 from validate.object_code import POINTS, TOOLS, Code, Item, read_code
 from validate.touched import MATRIX, RENAMED, add_fused
 
-TRAITS, TRAITS_CPU = "type_traits", "type_traits_cpu"
+TRAITS, TRAITS_CPU, OP_NAMES = "type_traits", "type_traits_cpu", "GGML_OP_NAME"
+# They stand for operations that the tests call by other names.
+NO_OPS = frozenset({"NONE", "UNARY", "GLU"})
 # Formats that activations are converted to: what makes them runs in products of other types too.
 ACTIVATIONS = frozenset({"q8_0", "q8_1", "q8_K"})
 CONVERTED = (*MATRIX, "FLASH_ATTN_EXT")
@@ -33,6 +36,8 @@ _ENCODER = re.compile(r"(?<![A-Za-z])quantize_")
 _FORWARD = "ggml_compute_forward_"
 _LENGTH = re.compile(rf"(\d+){_FORWARD}")
 _TYPE_NAME = re.compile(r"[a-z]{1,5}\d\w*")  # some numbers have an explanation in its place
+_OP_NAME = re.compile(r"[A-Z][A-Z0-9_]+")
+_BOUND = re.compile(r"(cmp\w* +\$)0x([0-9a-f]+)(?=,)")
 _HEX = re.compile(r"^[0-9a-f ]+$")
 
 
@@ -71,20 +76,29 @@ def read_changes(
         names = sorted(name for name in each.uses[target] if name.startswith("libggml"))
         pair.append(read_code([each.folder / name for name in names]) if names else None)
     before, after = pair
-    return None if before is None or after is None else compare_code(before, after, ops)
+    if before is None or after is None:
+        return None
+    alike = {
+        name
+        for name in INITIALISERS
+        if name in {*_find_changed(before, after)} and leaves_the_same(name, before, after)
+    }
+    return compare_code(before, after, ops, alike)
 
 
-def compare_code(before: Code, after: Code, ops: Collection[str]) -> Changes:
-    """Follow everything that is not what it was."""
+def compare_code(
+    before: Code, after: Code, ops: Collection[str], alike: Collection[str] = ()
+) -> Changes:
+    """Follow everything that is not what it was, but for names that are known to do the same."""
     found = _Reach()
-    changed = {*_find_changed(before.functions, after.functions)}
-    changed |= {*_find_changed(before.objects, after.objects)}
+    changed = {*_find_changed(before, after)} - {*alike}
     types = _list_types(after)
-    if types is None or not all(name in before.slots for name in (TRAITS, TRAITS_CPU)):
+    if types is None or _list_types(before) is None:
         return Changes(anything=tuple(sorted(changed)))
     for table in changed & {TRAITS, TRAITS_CPU}:
-        _add_types(found, _compare_entries(before.slots[table], after.slots[table], types))
-    book = _Book(types, frozenset(ops), _find_users(before, after))
+        _add_types(found, _compare_entries(before.words(table), after.words(table), types))
+    known = {*ops, *_list_ops(after)} - NO_OPS
+    book = _Book(types, frozenset(known), _find_users(before, after))
     for name in changed - {TRAITS, TRAITS_CPU}:
         book.follow(name, found)
     return Changes(
@@ -95,14 +109,32 @@ def compare_code(before: Code, after: Code, ops: Collection[str]) -> Changes:
     )
 
 
-def _find_changed(
-    before: Mapping[str, tuple[Item, ...]], after: Mapping[str, tuple[Item, ...]]
-) -> Iterator[str]:
+def _find_changed(before: Code, after: Code) -> Iterator[str]:
     """Names that were there and are not the same; a new one counts where it is called from."""
-    for name, items in before.items():
-        now = [item.digest for item in after.get(name, ())]
-        if now != [item.digest for item in items]:
-            yield name
+    counts = len(_list_types(before) or ()), len(_list_types(after) or ())
+    for old, new in ((before.functions, after.functions), (before.objects, after.objects)):
+        for name, items in old.items():
+            now = new.get(name, ())
+            pairs = zip(items, now, strict=False)
+            if len(items) != len(now) or not all(_is_same(*pair, counts) for pair in pairs):
+                yield name
+
+
+def _is_same(before: Item, after: Item, counts: tuple[int, int]) -> bool:
+    """Whether nothing differs but the number of types, where a number is compared with it."""
+    if before.lines == after.lines:
+        return True
+    pairs = zip(before.lines, after.lines, strict=False)
+    return len(before.lines) == len(after.lines) and all(
+        old == new or _name_count(old, counts[0]) == _name_count(new, counts[1])
+        for old, new in pairs
+    )
+
+
+def _name_count(line: str, count: int) -> str:
+    found = _BOUND.match(line)
+    less = count - int(found[2], 16) if found else -1
+    return f"{found[1]}types-{less}{line[found.end() :]}" if found and less in (0, 1) else line
 
 
 def _find_users(*codes: Code) -> Mapping[str, set[str]]:
@@ -183,7 +215,7 @@ def find_op(name: str, ops: Collection[str]) -> str | None:
 
 def _list_types(code: Code) -> tuple[str, ...] | None:
     """The names of the types in the order of their numbers, "" for none; None when unreadable."""
-    words = code.slots.get(TRAITS, ())
+    words = code.words(TRAITS)
     names = {at: text for at, word in enumerate(words) if (text := _read_text(word))}
     size = sorted(names)[1] if len(names) > 1 else 0
     if not size or len(words) % size or any(at % size for at in names):
@@ -191,13 +223,17 @@ def _list_types(code: Code) -> tuple[str, ...] | None:
     return tuple(names.get(at, "") for at in range(0, len(words), size))
 
 
-def _read_text(word: str) -> str:
-    """The type's name that a pointer leads to, in hexadecimal; "" for another word."""
+def _list_ops(code: Code) -> list[str]:
+    return [text for word in code.words(OP_NAMES) if (text := _read_text(word, _OP_NAME))]
+
+
+def _read_text(word: str, pattern: re.Pattern[str] = _TYPE_NAME) -> str:
+    """The name that a pointer leads to, in hexadecimal; "" for another word or name."""
     digits = word.removeprefix(POINTS)
     if digits == word or not _HEX.match(digits):
         return ""
     text = bytes.fromhex(digits).partition(b"\0")[0].decode("ascii", "replace")
-    return text if _TYPE_NAME.fullmatch(text) else ""
+    return text if pattern.fullmatch(text) else ""
 
 
 def _compare_entries(

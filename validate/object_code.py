@@ -1,4 +1,4 @@
-"""The functions and tables of a built library, each by a digest that does not tell its place.
+"""The functions and tables of a built library, in a form that does not tell their places.
 
 Two builds of the same function differ in the addresses of what it calls and reads. So these are
 replaced by the names of what is there, or by its bytes where it has no name (strings, constants,
@@ -14,7 +14,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
 
 from upstream import process
@@ -62,9 +61,9 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Item:
-    """A function or an object: its digest, and the names of what it calls, reads or points to."""
+    """A function or an object: what it is made of, the names of what it calls or points to."""
 
-    digest: str
+    lines: tuple[str, ...]
     refers: frozenset[str]
 
 
@@ -72,12 +71,17 @@ class Item:
 class Code:
     """The functions and objects of some libraries by name; a name may be there more than once.
 
-    `slots` are the 8-byte words of each object, a pointer as the name of what it points to.
+    An object is made of 8-byte words, a pointer as the name of what it points to. `places` says in
+    which library a name is, and where.
     """
 
     functions: Mapping[str, tuple[Item, ...]]
     objects: Mapping[str, tuple[Item, ...]]
-    slots: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    places: Mapping[str, tuple[Path, Symbol]] = field(default_factory=dict)
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """What the first object of that name is made of; nothing where there is none."""
+        return self.objects[name][0].lines if name in self.objects else ()
 
 
 def read_code(libraries: Sequence[Path]) -> Code | None:
@@ -87,25 +91,25 @@ def read_code(libraries: Sequence[Path]) -> Code | None:
     """
     functions: defaultdict[str, list[Item]] = defaultdict(list)
     objects: defaultdict[str, list[Item]] = defaultdict(list)
-    slots: dict[str, tuple[str, ...]] = {}
+    places: dict[str, tuple[Path, Symbol]] = {}
     for path in libraries:
         image = _open_image(path)
         if image is None:
             return None
+        places |= {symbol.name: (path, symbol) for symbol in image.symbols}
         for name, item in image.functions():
             functions[name].append(item)
-        for name, words in image.objects():
-            objects[name].append(_make_item(words))
-            slots[name] = words
-    return Code(_freeze(functions), _freeze(objects), slots)
+        for symbol, words in image.objects():
+            objects[symbol.name].append(_make_item(words))
+    return Code(_freeze(functions), _freeze(objects), places)
 
 
 def _freeze(items: Mapping[str, list[Item]]) -> dict[str, tuple[Item, ...]]:
-    return {name: tuple(sorted(mine, key=lambda i: i.digest)) for name, mine in items.items()}
+    return {name: tuple(mine) for name, mine in items.items()}
 
 
 def _make_item(lines: Sequence[str]) -> Item:
-    return Item(sha256("\n".join(lines).encode()).hexdigest(), frozenset(_names(lines)))
+    return Item(tuple(lines), frozenset(_names(lines)))
 
 
 @dataclass(frozen=True)
@@ -146,11 +150,11 @@ class _Image:
             item = _make_item(text)
             yield from ((name, item) for name in self._aliases[symbol.start])
 
-    def objects(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+    def objects(self) -> Iterator[tuple[Symbol, tuple[str, ...]]]:
         """Every object that has a name of its own, as words."""
         for symbol in self.symbols:
             if symbol.kind == "OBJECT" and not _NUMBERED.search(symbol.name):
-                yield symbol.name, self._words(symbol.start, symbol.end)
+                yield symbol, self._words(symbol.start, symbol.end)
 
     @cached_property
     def _starts(self) -> list[int]:

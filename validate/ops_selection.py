@@ -57,7 +57,7 @@ def select_cases(touched: Touched, supported: Collection[str], new: Collection[s
     mine = {name for name in supported if is_of(name, touched)}
     rest = sorted({*supported} & {*new} - mine)
     thrice: list[Words] = []
-    if touched.ops:
+    if any(_op(name) in touched.ops for name in supported):
         thrice.append(("-o", ",".join(touched.ops)))
     if types:
         thrice.append(("-p", _match(types)))

@@ -6,9 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tiny_ggml import NEW_TYPE, compile_library, needs_binutils
+from tiny_ggml import FILL, MORE_TABLES, NEW_TYPE, compile_library, needs_binutils
 
 from validate.changed_code import Changes, compare_code, find_op, find_types
+from validate.initialised import leaves_the_same
 from validate.object_code import TOOLS, Code, read_code
 
 OPS = ("ADD", "CPY", "CLAMP", "MUL_MAT", "MUL_MAT_ID", "FLASH_ATTN_EXT", "RMS_NORM_MUL")
@@ -74,6 +75,9 @@ def test_a_fault_in_an_old_type_beside_a_new_one_is_seen(
         (("memset(y, op, 64)", "memset(y, op, 60)"), Changes(ops=("CLAMP",))),
         (("case 4: y[4]", "case 9: y[4]"), Changes(ops=("CLAMP",))),
         (("i < 8; i++", "i < 7; i++"), Changes(anything=("ggml_graph_compute",))),
+        (("type < TYPES", "type < TYPES - 2"), Changes(anything=("ggml_new_tensor",))),
+        (("k > 8 ?", "k > 9 ?"), Changes(anything=("ggml_new_tensor",))),
+        (("x[k] + 2.5f", "x[k] + 3.5f"), Changes(ops=("ADD1",))),
         (('"bad file"', '"odd file"'), Changes()),
     ],
 )
@@ -96,6 +100,25 @@ def test_what_only_writes_a_type_is_told_from_what_reads_it(parent: Code, tmp_pa
     assert found == Changes(stored=("iq4_nl",))
     both = compare(parent, tmp_path, ("* 15.0f", "* 14.0f"), ("-10, 1, 13", "-10, 1, 14"))
     assert both == Changes(types=("iq4_nl",))
+
+
+@needs_binutils
+@pytest.mark.parametrize(
+    ("edits", "alike"),
+    [
+        ((MORE_TABLES, FILL), True),
+        ((MORE_TABLES, FILL, ("= expf(i)", "= expf(i + 1)")), False),
+        ((MORE_TABLES, FILL, ("[i] = expf(i)", "[i / 2 * 2] = expf(i)")), False),
+        ((MORE_TABLES, (FILL[0], f"{FILL[1]} ggml_table_gelu[i] = 1;")), False),
+        ((MORE_TABLES, (FILL[0], "ggml_table_new[i] = sinf(i);")), False),  # calls another one
+    ],
+)
+def test_one_more_table_at_the_start_is_seen_to_leave_the_others(
+    parent: Code, tmp_path: Path, edits: tuple[tuple[str, str], ...], alike: bool
+) -> None:
+    step = read(compile_library(tmp_path / "libggml.so", *edits))
+    assert compare_code(parent, step, OPS).anything == ("ggml_cpu_init",)
+    assert leaves_the_same("ggml_cpu_init", parent, step) is alike
 
 
 @needs_binutils

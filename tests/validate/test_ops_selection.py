@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from script_programs import make_room, make_step
-from tiny_ggml import NEW_TYPE, compile_library, needs_binutils
+from tiny_ggml import FILL, MORE_TABLES, NEW_TYPE, compile_library, needs_binutils
 
 from upstream.errors import InvalidMeasurement
 from upstream.lab import Lab
@@ -161,9 +161,12 @@ def test_a_fault_for_all_types_is_found_in_the_one_run_and_confirmed(
 
 
 @needs_binutils
-def test_code_that_no_operation_reaches_is_skipped(lab: Lab, tmp_path: Path) -> None:
+@pytest.mark.parametrize("edits", [(('"bad file"', '"odd file"'),), (MORE_TABLES, FILL)])
+def test_code_that_no_operation_reaches_is_skipped(
+    lab: Lab, tmp_path: Path, edits: tuple[tuple[str, str], ...]
+) -> None:
     parent = make_build(tmp_path / "parent", OLD, ())
-    step = make_build(tmp_path / "step", OLD, (), ('"bad file"', '"odd file"'))
+    step = make_build(tmp_path / "step", OLD, (), *edits)
     found = check_backend_ops(make_room(lab), step, parent, Touched(FILES, unknown=FILES))
     assert found.verdict is Verdict.INFORMATION
     assert "no operation reaches" in found.detail

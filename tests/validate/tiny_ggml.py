@@ -20,6 +20,7 @@ SOURCE = """
 #include <stddef.h>
 #include <string.h>
 
+#define TYPES 8
 void ggml_abort(const char * file, int line, const char * text);
 void ggml_abort(const char * file, int line, const char * text) { __builtin_trap(); }
 #define ASSERT(x) if (!(x)) ggml_abort("ggml.c", __LINE__, "ASSERT(" #x ")")
@@ -50,14 +51,14 @@ void quantize_row_q8_0(const float * x, char * y, long k) {
     for (long i = 0; i < k; i++) { y[i] = (char) lroundf(x[i] * 127.0f); }
 }
 
-const struct traits type_traits[8] = {
+const struct traits type_traits[TYPES] = {
     { "f32", 1, 0 },
     { "q4_0", 32, dequantize_row_q4_0 },
     { "q8_0", 32, 0 },
     { "iq4_nl", 32, dequantize_row_iq4_nl },
     /*TRAITS*/
 };
-const struct traits_cpu type_traits_cpu[8] = {
+const struct traits_cpu type_traits_cpu[TYPES] = {
     { 0, 0 },
     { ggml_vec_dot_q4_0_q8_0, 2 },
     { 0, 0 },
@@ -85,6 +86,24 @@ void ggml_compute_forward_clamp(char * x, float * y, int op) {
         default: memset(y, op, 64);
     }
 }
+void ggml_compute_forward_add1(char * x, float * y, long k) { y[k] = x[k] + 2.5f; }
+const char * const GGML_OP_NAME[] = { "NONE", "ADD", "ADD1", "CPY", "UNARY" };
+
+int ggml_new_tensor(int type, long k) {
+    ASSERT(type < TYPES);
+    return k > 8 ? type : 0;
+}
+float ggml_table_f32_f16[64];
+float ggml_table_gelu[64];
+void ggml_cpu_init(void) {
+    static int done;
+    if (done) { return; }
+    for (int i = 0; i < 64; i++) {
+        ggml_table_f32_f16[i] = expf(i);
+        /*INIT*/
+    }
+    done = 1;
+}
 const char * gguf_message(int number);
 const char * gguf_message(int number) { return number > 3 ? "bad file" : "no file"; }
 
@@ -96,10 +115,16 @@ void ggml_graph_compute(char * x, float * y, long k) {
     if (k == 1) { ggml_compute_forward_add(x, y, k); }
     if (k == 2) { ggml_compute_forward_cpy(x, y, k); }
     if (k == 3) { ggml_compute_forward_clamp(x, y, (int) k); }
+    if (k == 4) { ggml_compute_forward_add1(x, y, ggml_new_tensor((int) k, k)); }
+    ggml_cpu_init();
+    y[0] = ggml_table_f32_f16[k] + ggml_table_gelu[k];
 }
 """
-# A new type: functions and one entry in both tables.
+MORE_TABLES = ("float ggml_table_gelu[64];", "float ggml_table_gelu[64]; float ggml_table_new[64];")
+FILL = ("/*INIT*/", "ggml_table_new[i] = i * 0.5f;")
+# A new type: functions, one entry in both tables, more types than before.
 NEW_TYPE = (
+    ("define TYPES 8", "define TYPES 10"),
     (
         "/*FUNCTIONS*/",
         "void dequantize_row_q6_0_new(const void * x, float * y, long k) "
