@@ -42,7 +42,10 @@ def end_on_signals() -> None:
             signal.signal(number, _end)
 
 
-def _end(number: int, _frame: object) -> None:
+def _end(number: int, _frame: object = None) -> None:
+    if _gate.closed:
+        _gate.came = number
+        return
     _ending.set()
     for child in tuple(_running):
         with suppress(ProcessLookupError):
@@ -50,10 +53,34 @@ def _end(number: int, _frame: object) -> None:
     raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
 
+@dataclass
+class _Gate:
+    """While the main thread starts a child, which nobody could end yet, a signal waits."""
+
+    closed: bool = False
+    came: int = 0
+
+
+_gate = _Gate()
+
+
+@contextmanager
+def _signals_wait() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    _gate.closed, _gate.came = True, 0
+    try:
+        yield
+    finally:
+        _gate.closed = False
+        if _gate.came:
+            _end(_gate.came)
+
+
 @contextmanager
 def _tracked(child: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
     """A child that a signal ends; the block waits for it."""
-    _running.add(child)
     if _is_over():  # the signal came while it was started
         kill_group(child)
     try:
@@ -175,6 +202,7 @@ def feed(
             kill_group(child)
             raise
         finally:
+            _running.discard(child)
             _abandon(child.stdin)
         if child.wait() != 0:
             said.seek(max(0, said.seek(0, os.SEEK_END) - TAIL_BYTES))
@@ -217,6 +245,7 @@ def hold(
     with log.open("wb") as sink:
         child = _start(argv, cwd, env, sink.fileno(), subprocess.STDOUT, subprocess.DEVNULL, remedy)
     try:
+        _running.discard(child)
         yield Held(child, argv, log)
     finally:
         _dismiss(child)
@@ -270,18 +299,21 @@ def _start(
     if stdin is None:
         stdin = subprocess.PIPE if stderr == subprocess.PIPE else subprocess.DEVNULL
     try:
-        return subprocess.Popen(
-            argv,
-            cwd=cwd,
-            env=None if env is None else dict(env),
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            start_new_session=True,
-        )
+        with _signals_wait():
+            child = subprocess.Popen(
+                argv,
+                cwd=cwd,
+                env=None if env is None else dict(env),
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+            )
+            _running.add(child)
     except FileNotFoundError as error:
         failure = CommandFailure(argv, 127, str(error))
         raise CommandError(failure, remedy=remedy or "run: nox -s doctor") from error
+    return child
 
 
 def _pump(

@@ -24,7 +24,7 @@ def wait_for_child(log: Path) -> int:
 
 def is_gone(pid: int) -> bool:
     """Whether the process ended (a zombie that nobody reaped counts)."""
-    for _ in range(100):
+    for _ in range(500):  # a killed process still has to get its turn on a loaded machine
         try:
             os.kill(pid, 0)
             if Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z":
