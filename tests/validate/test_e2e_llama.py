@@ -7,7 +7,6 @@ the lab, so that a warm one is used again.
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 import time
@@ -16,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tomlkit
-from real_stack import SERIES, provide_stack
+from real_stack import provide_stack
 
 from series.manifest import load_series
 from series.model import Stack, Step
@@ -34,7 +32,6 @@ from validate.verdict import Verdict
 
 pytestmark = pytest.mark.e2e
 ROOT = Path(__file__).parent.parent.parent
-TYPES = ("rocmfpx", "rocmfpx-quantize", "rocmfpx-vulkan", "nvfp4-scale-search")
 OPS = "ggml/src/ggml-cpu/ops.cpp"
 RIGHT, WRONG = "1.0f/sqrtf(mean + eps)", "1.001f/sqrtf(mean + eps)"
 WRITER = Person("Ada", "ada@example.org", "1700000000 +0000")
@@ -84,42 +81,15 @@ def test_the_binaries_run_from_where_they_are_kept(lab: Lab, stack: Stack) -> No
         assert all(Path(path).is_relative_to(lab.root / "steps") for path in ours)
 
 
-def copy_series(folder: Path) -> tuple[Path, int]:
-    """The series without the topics that add or change tensor types; how many patches it has.
-
-    Those touch what every operation is made of, so each of their steps tests all operations three
-    times, half an hour of processor time; `nox -s validate` does that.
-    """
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(SERIES, folder)
-    manifest = folder / "series.toml"
-    document: dict[str, Any] = tomlkit.parse(manifest.read_text("utf-8"))
-    left_out = [each for each in document["topic"] if each["name"] in TYPES]
-    for topic in left_out:
-        document["topic"].remove(topic)
-        for patch in topic["patches"]:
-            del document["patch"][patch]
-            (folder / "patches" / patch).unlink()
-    ledger = folder / "ledger.toml"
-    claims: dict[str, Any] = tomlkit.parse(ledger.read_text("utf-8"))
-    claims["claimed"] = [row for row in claims["claimed"] if row["patch"] in document["patch"]]
-    ledger.write_text(tomlkit.dumps(claims), "utf-8")
-    manifest.write_text(tomlkit.dumps(document), "utf-8")
-    return folder, sum(len(topic["patches"]) for topic in document["topic"])
-
-
-def test_steps_hold_and_a_second_run_is_cached(lab: Lab) -> None:
-    # always the same folder: a series is known in the lab by its path
-    series, number = copy_series(lab.root / "e2e" / "series")
-    rebase = [sys.executable, "-m", "series", "rebase", "--series", str(series)]
-    subprocess.run(rebase, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+def test_steps_hold_and_a_second_run_is_cached(stack: Stack) -> None:
+    """Every step; those on tensor types take ten minutes of one core, half of it own checks."""
     # Without speed and Vulkan, which have tests of their own and take their time.
-    words = ("run", "--series", str(series), "--profile", "none", "--vulkan", "off")
+    words = ("run", "--profile", "none", "--vulkan", "off")
     code, document, _ = run(*words)
     bad = [step for step in document["steps"] if step["verdict"] in ("FAIL", "INVALID")]
     assert not bad, json.dumps(bad, indent=1)
     assert code in (0, 3)
-    assert len(document["steps"]) == number > 5
+    assert len(document["steps"]) == len(stack.steps) > 5
     _, document, _ = run(*words)
     assert all(
         check["cached"] or check["verdict"] == "not run"

@@ -165,7 +165,8 @@ def test_as_a_check(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_check_names_the_compiler(lab: Lab, shop: Workshop, place: Place) -> None:
     comment = Change("c.patch", {CUDA + "norm.cu": f"// calm\n{NORM}"})
     kept = summarize_hip(measure(lab, shop, place, comment))
-    assert kept.verdict is Verdict.PASS
+    assert (kept.verdict, kept.cached) == (Verdict.PASS, False)
+    assert summarize_hip(measure(lab, shop, place, comment)).cached
     assert kept.detail == f"{CLANG_SAYS}: 2 kernels keep their numbers (norm.cu)"
     refused = summarize_hip(measure(lab, shop, place, SPILL))
     assert refused.verdict is Verdict.FAIL

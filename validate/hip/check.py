@@ -47,7 +47,7 @@ def summarize_hip(run: HipRun) -> CheckResult:
     """The verdict on the one step of a run; equal numbers are no proof of equal code."""
     assert run.compiler is not None
     step = run.steps[0]
-    found = summarize(step.changes, [run.compiler.version])
+    found = replace(summarize(step.changes, [run.compiler.version]), cached=not run.fresh)
     facts = dict(found.facts) | {"files": list(step.files), "left out": step.left_out}
     if step.changes.changes:
         return replace(found, check=CHECK, facts=facts)
@@ -55,4 +55,5 @@ def summarize_hip(run: HipRun) -> CheckResult:
         return CheckResult(CHECK, Verdict.INFORMATION, "the changed files have no kernel", facts)
     files = f"{list_few(step.files)}{say_left_out(step.left_out)}"
     kept = f"{step.changes.same} kernels keep their numbers ({files})"
-    return CheckResult(CHECK, Verdict.PASS, f"{run.compiler.version}: {kept}", facts)
+    detail = f"{run.compiler.version}: {kept}"
+    return CheckResult(CHECK, Verdict.PASS, detail, facts, cached=not run.fresh)

@@ -49,10 +49,14 @@ class HipStep:
 
 @dataclass(frozen=True)
 class HipRun:
-    """The outcome; without a compiler nothing had to be compiled: 0 cases, which is no pass."""
+    """The outcome; without a compiler nothing had to be compiled: 0 cases, which is no pass.
+
+    fresh: whether something was compiled that was not known.
+    """
 
     compiler: HipCompiler | None
     steps: tuple[HipStep, ...]
+    fresh: bool = False
 
     @property
     def summary(self) -> str:
@@ -96,8 +100,16 @@ def compare_sides(
     if not any(files for files, _ in chosen):
         return HipRun(None, tuple(_idle(*pair) for pair in pairs))
     bench = HipBench(shop, find(), max(1, jobs))
+    keys = {
+        bench.key(side.tree, file)
+        for pair, (files, _) in zip(pairs, chosen, strict=True)
+        for side in pair
+        for file in files
+        if file in side.tree.digests
+    }
+    fresh = not keys <= bench.shop.look_up(keys).keys()
     steps = (_compare(bench, *pair, *some) for pair, some in zip(pairs, chosen, strict=True))
-    return HipRun(bench.compiler, tuple(steps))
+    return HipRun(bench.compiler, tuple(steps), fresh)
 
 
 def say_left_out(number: int) -> str:
