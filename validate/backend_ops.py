@@ -38,7 +38,7 @@ RUNS = 3
 START = "the start"
 FAILS = 2  # of RUNS: one failure may be an unlucky draw
 ONLY_NEW = "its new ones only, the libraries are the parent's"
-CODE_VERSION = 3  # of changed_code and what it takes: another one compares anew
+CODE_VERSION = 4  # of changed_code and what it takes: another one compares anew
 SECONDS = 7200.0  # for one program, beside others
 # Where `use_ref` of ggml-cpu chooses other code (ggml-cpu.c, ops.cpp, tiled.cpp of b11549).
 OWN_REFERENCE = ("MUL_MAT", "FLASH_ATTN_EXT", "RMS_NORM_MUL")

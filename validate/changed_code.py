@@ -167,15 +167,19 @@ class _Book:
                 continue
             if types := find_types(name, self.types):
                 _add_types(found, types, name)
-                continue
-            if op := find_op(name, self.ops):
+                users = {user for user in users if self._has_name(user)}
+            elif op := find_op(name, self.ops):
                 found.ops.add(op)
-                users = {user for user in users if find_op(user, self.ops)}
+                users = {user for user in users if self._has_name(user)}
             elif not users or name in (TRAITS, TRAITS_CPU):
                 found.anything.add(start)
                 return
             waiting += users - seen
             seen |= users
+
+    def _has_name(self, user: str) -> bool:
+        """Whether it is called after an operation or a type; the type tables are for all types."""
+        return bool(find_op(user, self.ops) or find_types(user, self.types))
 
 
 def _add_types(found: _Reach, types: Collection[str], name: str = "") -> None:

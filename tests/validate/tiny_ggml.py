@@ -37,6 +37,9 @@ void dequantize_row_q4_0(const void * x, float * y, long k) {
 void dequantize_row_iq4_nl(const void * x, float * y, long k) {
     for (long i = 0; i < k; i++) { y[i] = kvalues_iq4nl[((const unsigned char *) x)[i] & 15]; }
 }
+void dequantize_row_iq4_xs(const void * x, float * y, long k) {
+    dequantize_row_iq4_nl(x, y, k / 2);
+}
 /*FUNCTIONS*/
 float ggml_vec_dot_q4_0_q8_0(const char * x, const char * y, long k) {
     float sum = 0;
@@ -56,6 +59,7 @@ const struct traits type_traits[TYPES] = {
     { "q4_0", 32, dequantize_row_q4_0 },
     { "q8_0", 32, 0 },
     { "iq4_nl", 32, dequantize_row_iq4_nl },
+    { "iq4_xs", 32, dequantize_row_iq4_xs },
     /*TRAITS*/
 };
 const struct traits_cpu type_traits_cpu[TYPES] = {
