@@ -65,8 +65,13 @@ class Interest:
     files: tuple[str, ...] = ()
 
     @property
+    def integer_dot(self) -> bool:
+        """Whether it changes a shader of the integer dot product (q8_1)."""
+        return any(INTEGER_DOT.search(name) for name in self.files)
+
+    @property
     def only_integer_dot(self) -> bool:
-        """Whether all shaders that it changes are of the integer dot product (q8_1)."""
+        """Whether all shaders that it changes are such ones."""
         shaders = [name for name in self.files if SHADERS.match(name)]
         return bool(shaders) and all(INTEGER_DOT.search(name) for name in shaders)
 
