@@ -15,6 +15,7 @@ each is added to OUT; what OUT has is not run again.
 import json
 import os
 import sys
+import tempfile
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -31,7 +32,7 @@ from validate.vulkan.device import software_launch
 from validate.vulkan.integer_dot import COUNTS, SHIM, build_shim, count_pipelines, take_quantised
 from validate.vulkan.lane import find_kit
 
-CONTEXT, CHUNKS = 128, 4
+CONTEXT, CHUNKS = 128, 2
 FORCED = ("Q6_K",)
 FLOAT, CHOSEN = {"GGML_VK_DISABLE_MMVQ": "1"}, {}
 
@@ -93,7 +94,8 @@ def main() -> None:
         if (name, int(columns)) in done:
             continue
         model = models / f"{name}.gguf"
-        found = measure(step, launch, model, int(columns), int(chunks), lab.scratch)
+        with tempfile.TemporaryDirectory(dir=lab.scratch) as work:
+            found = measure(step, launch, model, int(columns), int(chunks), Path(work))
         with out.open("a") as file:
             file.write(json.dumps(found) + "\n")
         mean, seconds = found["quality"]["mean"], found["seconds"]
