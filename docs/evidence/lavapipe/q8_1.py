@@ -101,6 +101,7 @@ def tabulate(lines: list[dict]) -> str:
     rows = [head, "|---|--:|--:|--:|--:|--:|--:|"]
     for line in lines:
         found = line["quality"]
+        found["same_top"]["high"] = min(100.0, found["same_top"]["high"])
         mean, top, tail = (
             f"{each['value']:{form}} [{each['low']:{form}}, {each['high']:{form}}]"
             for each, form in (
