@@ -30,6 +30,7 @@ from validate.shader_root import SUITES, make_root
 from validate.toolchain import find_toolchain
 from validate.verdict import CheckResult, Verdict
 from validate.vulkan.device import software_launch, with_layers
+from validate.vulkan.integer_dot import REPORTED, SHIM, build_shim
 from validate.vulkan.kit import Kit
 from validate.vulkan.lane import Lane, find_kit, open_lane
 from validate.vulkan.layers import parse_messages, require_layer
@@ -37,10 +38,40 @@ from validate.vulkan.plan import plan_vulkan
 
 pytestmark = pytest.mark.e2e
 PAD, PLANTED, OTHER = "vulkan-mul-mm-pad.patch", "wrong-soft-max", "another-readme"
+PLANTED_DOT = "wrong-integer-dot"
 WRITER = Person("Ada", "ada@example.org", "1700000000 +0000")
 SHADER = "ggml/src/ggml-vulkan/vulkan-shaders/soft_max.comp"
 RIGHT, WRONG = b"FLOAT_TYPE rcpdivisor = 1.0/sum;", b"FLOAT_TYPE rcpdivisor = 1.01/sum;"
+DOT_SHADER = "ggml/src/ggml-vulkan/vulkan-shaders/mul_mat_vecq_funcs.glsl"
+DOT_RIGHT, DOT_WRONG = (
+    b"float(q_sum) * dsb.x - (%d / sum_divisor) * dsb.y" % offset for offset in (8, 7)
+)
 LIMIT = 8
+# Says whether the packed product of signed bytes is accelerated, as the backend asks it: through
+# the loader's own function.
+ASKING_PROGRAM = """
+#include <stdio.h>
+#include <vulkan/vulkan.h>
+int main(void) {
+    VkApplicationInfo app = {VK_STRUCTURE_TYPE_APPLICATION_INFO, 0, 0, 0, 0, 0, VK_API_VERSION_1_3};
+    VkInstanceCreateInfo wanted = {VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, 0, 0, &app};
+    VkInstance instance;
+    PFN_vkVoidFunction made = vkGetInstanceProcAddr(0, "vkCreateInstance");
+    if (!made || ((PFN_vkCreateInstance) made)(&wanted, 0, &instance)) return 1;
+    PFN_vkVoidFunction all = vkGetInstanceProcAddr(instance, "vkEnumeratePhysicalDevices");
+    uint32_t one = 1;
+    VkPhysicalDevice gpu;
+    ((PFN_vkEnumeratePhysicalDevices) all)(instance, &one, &gpu);
+    VkPhysicalDeviceShaderIntegerDotProductProperties dot =
+        {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES};
+    VkPhysicalDeviceProperties2 said = {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, &dot};
+    PFN_vkVoidFunction ask = vkGetInstanceProcAddr(instance, "vkGetPhysicalDeviceProperties2");
+    ((PFN_vkGetPhysicalDeviceProperties2) ask)(gpu, &said);
+    printf("%u %u", dot.integerDotProduct4x8BitPackedSignedAccelerated,
+                    dot.integerDotProduct4x8BitPackedUnsignedAccelerated);
+    return 0;
+}
+"""
 # Breaks two rules of Vulkan: a buffer of no size and no use.
 BAD_PROGRAM = """
 #include <vulkan/vulkan.h>
@@ -94,7 +125,7 @@ def edit(lab: Lab, parent: Step, name: str, path: str, text: bytes) -> Step:
 
 
 def open_stack(lab: Lab) -> Stack:
-    """The topic of the pad alone, a fault on top of it, and a step that touches no Vulkan."""
+    """The topic of the pad alone, two faults on top of it, and a step that touches no Vulkan."""
     git, series = Git(lab.repository), load_series(SERIES)
     rebuilder = Rebuilder(git, series, provide_stack(lab), Decisions({}, {}, {}, {}), lab.scratch)
     alone = rebuilder.rebuild(next(topic for topic in series.topics if PAD in topic.patches))
@@ -103,8 +134,11 @@ def open_stack(lab: Lab) -> Stack:
     text = git.read_blob(f"{pad.tree}:{SHADER}") or b""
     assert text.count(RIGHT) == 1
     fault = edit(lab, pad, PLANTED, SHADER, text.replace(RIGHT, WRONG))
-    other = edit(lab, fault, OTHER, "README.md", b"another\n")
-    return replace(alone.stack, steps=(*alone.stack.steps, fault, other))
+    text = git.read_blob(f"{fault.tree}:{DOT_SHADER}") or b""
+    assert text.count(DOT_RIGHT) == 1
+    dot = edit(lab, fault, PLANTED_DOT, DOT_SHADER, text.replace(DOT_RIGHT, DOT_WRONG))
+    other = edit(lab, dot, OTHER, "README.md", b"another\n")
+    return replace(alone.stack, steps=(*alone.stack.steps, fault, dot, other))
 
 
 @pytest.fixture(scope="module")
@@ -137,17 +171,44 @@ def test_a_wrong_shader_fails(bench: Bench) -> None:
     assert found.facts["also in the parent"] == []
 
 
+def test_a_wrong_integer_dot_shader_runs_and_fails(bench: Bench) -> None:
+    """On lavapipe, which does not call its integer dot product accelerated."""
+    checks = bench.check(PLANTED_DOT, "vulkan ops")
+    assert list(checks) == [f"vulkan ops (software, {REPORTED})"]
+    (found,) = checks.values()
+    assert found.verdict is Verdict.FAIL, found
+    assert "type_a=q4_0" in found.detail
+    assert found.facts["bound"]["mul_mat_vec_q4_0_q8_1_f32"] > 0
+    assert found.facts["also in the parent"] == []
+
+
 def test_a_step_without_vulkan_files_is_not_built(bench: Bench) -> None:
     (found,) = bench.check(OTHER).values()
     assert found.verdict is Verdict.IDENTICAL
 
 
-def test_the_real_layer_finds_broken_rules(kit: Kit, tmp_path: Path) -> None:
-    source, program, log = tmp_path / "bad.c", tmp_path / "bad", tmp_path / "log"
-    source.write_text(BAD_PROGRAM)
+def build_program(kit: Kit, folder: Path, text: str) -> Path:
+    source, program = folder / "program.c", folder / "program"
+    source.write_text(text)
     entries = dict(entry.split("=", 1) for entry in kit.options)
     flags = (f"-I{entries['Vulkan_INCLUDE_DIR']}", "-Wl,--allow-shlib-undefined", "-o", program)
     process.run(("cc", source, *flags, entries["Vulkan_LIBRARY"]))
+    return program
+
+
+def test_the_library_changes_one_answer_of_the_real_driver(kit: Kit, tmp_path: Path) -> None:
+    program, launch = build_program(kit, tmp_path, ASKING_PROGRAM), software_launch(kit)
+    plain = {**os.environ, **launch.variables}
+    library = os.fspath(build_shim(kit, find_toolchain().c))
+    said = [
+        process.run((*launch.start, program), env=env).text
+        for env in (plain, plain | {SHIM: library})
+    ]
+    assert said == ["0 0", "1 0"]
+
+
+def test_the_real_layer_finds_broken_rules(kit: Kit, tmp_path: Path) -> None:
+    program, log = build_program(kit, tmp_path, BAD_PROGRAM), tmp_path / "log"
     launch = with_layers(software_launch(kit), kit)
     env = {**os.environ, **launch.variables, "VK_LAYER_LOG_FILENAME": os.fspath(log)}
     done = process.run((*launch.start, program), env=env)

@@ -19,12 +19,13 @@ from tests.validate.isa_stand_ins import (
     write_program,
 )
 from upstream.errors import CommandError, EnvironmentFault, ExitCode, InvalidMeasurement
-from upstream.git import Git
+from upstream.git import EMPTY_TREE, Git, Stage
 from upstream.lab import Lab
 from validate.glslc_features import BACKEND, try_features
+from validate.isa import recording
 from validate.isa.compilers import compilers_at_hand, find_compilers, open_compiler
 from validate.isa.place import Place, open_root
-from validate.isa.recording import open_bench
+from validate.isa.recording import Bench, open_bench
 from validate.isa.spirv import Shader, read_defaults
 from validate.isa.statistics import NAMES, Request, ask_compilers
 from validate.isa.workshop import open_workshop
@@ -195,6 +196,41 @@ def test_a_crashed_compiler_names_its_variant_and_goes_on(tmp_path: Path, lab: L
     assert "signal 11" in errors[1]
     assert "Segmentation fault" in errors[3]
     assert len(kept) == 3
+
+
+def test_the_generator_runs_again_only_for_other_shaders(
+    tmp_path: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The generator is a stand-in that fails at its second run, as one that is interrupted does."""
+    git, ran = Git(lab.repository), list[Path]()
+    git.create()
+
+    def generate(bench: Bench, _features: object) -> dict[str, tuple[str, ...]]:
+        (bench.shop.work / "a.comp.cpp").write_text(f"{len(ran)}")
+        ran.append(bench.shop.work)
+        if len(ran) == 2:
+            raise InvalidMeasurement("interrupted")
+        return {"a": ("-c", "a.comp")}
+
+    def write_ggml(host: str, shader: str) -> str:
+        files = {"src/ggml-vulkan/h.cpp": host, f"{recording.SHADERS}/a.comp": shader}
+        stages = [
+            Stage("100644", git.write_blob(text.encode()), 0, name) for name, text in files.items()
+        ]
+        return git.edit_tree(EMPTY_TREE, stages, lab.scratch)
+
+    monkeypatch.setattr(recording, "_run_generator", generate)
+    compiler = make_compiler(make_root(tmp_path, {}), tmp_path / "driver")
+    with open_workshop(lab, git) as shop:
+        bench = Bench(shop, compiler, "glslc")
+        first = recording._generate(bench, write_ggml("1", "1"), ())
+        assert recording._generate(bench, write_ggml("2", "1"), ()) == first
+        assert len(ran) == 1
+        with pytest.raises(InvalidMeasurement):
+            recording._generate(bench, write_ggml("2", "2"), ())
+        again = recording._generate(bench, write_ggml("1", "1"), ())
+        assert (again, len(ran)) == (first, 3)
+        assert (shop.work / "a.comp.cpp").read_text() == "2"
 
 
 def test_the_recording_glslc(tmp_path: Path) -> None:

@@ -65,6 +65,21 @@ def test_a_patch_of_integer_dot_shaders_alone_is_told_from_others() -> None:
     assert not read_interest(diff(HOST, "+mmvq")).only_integer_dot
 
 
+def test_integer_dot_shaders_are_looked_at_with_quantised_weights() -> None:
+    """q8_1 is the type of their activations, and no case has weights of it."""
+    found = read_interest(diff(f"{SHADERS}mul_mat_vecq_funcs.glsl", "+x", head="mul_q8_1("))
+    assert (found.types, found.integer_dot) == (frozenset(), True)
+    floats = {"f32", "f16"}
+    assert (floats & found.kinds, "q4_0" in found.kinds) == (set(), True)
+    assert floats <= read_interest(diff(HOST, "+mmvq")).kinds
+
+
+def test_types_with_long_names_are_read_whole() -> None:
+    names = "+#if defined(DATA_A_Q4_0_ROCMFP4_FAST)", "+mul_mat_vec_q4_0_rocmfp4_q8_1_f32"
+    found = read_interest(diff(f"{SHADERS}mul_mat_vecq.comp", *names))
+    assert found.types == {"q4_0_rocmfp4_fast", "q4_0_rocmfp4"}
+
+
 def test_types_are_those_that_the_patch_names() -> None:
     found = read_interest(diff(f"{SHADERS}mul_mat_vec_iq3_s.comp", "-float q2_K;"))
     assert found.types == {"iq3_s", "q2_k"}

@@ -36,6 +36,7 @@ CALL = (
     "specialization_constants, disable_robustness, require_full_subgroups, "
     "required_subgroup_size);\n"
 )
+GENERATED = "generated.json"
 UNUSED = "ggml-opt.cpp"  # of the library's own files, in ggml/src
 VERSION_HEADER = '#define GGML_VERSION "lab"\n#define GGML_COMMIT "lab"\n'
 SECONDS = 600.0
@@ -112,10 +113,8 @@ def _read_recorded(document: dict[str, Any]) -> Recorded:
 def _record(bench: Bench, subtree: str) -> Recorded:
     shop = bench.shop
     shop.move(subtree)
-    rmtree(shop.work, ignore_errors=True)
-    shop.make("work/spv")
     features = try_features(bench.place.glslc, shop.ggml)
-    commands = _run_generator(bench, features)
+    commands = _generate(bench, subtree, features)
     _write_host_sources(bench)
     lines = _run_host(bench, features)
     used = {line["shader"] for line in lines}
@@ -145,6 +144,25 @@ def _make_variant(line: Mapping[str, Any], sources: Mapping[str, str]) -> Varian
 
 def _defines(features: Sequence[Feature]) -> list[str]:
     return [f"-D{feature.variable}" for feature in features if feature.supported]
+
+
+def _generate(
+    bench: Bench, subtree: str, features: Sequence[Feature]
+) -> dict[str, tuple[str, ...]]:
+    """The generator's files and commands; those of the last tree where its shaders are the same."""
+    shop = bench.shop
+    shaders = shop.git.resolve(f"{subtree}:{SHADERS}") or subtree
+    key = digest("generated", shaders, bench.fingerprint, *_defines(features))
+    marker = shop.work / GENERATED
+    if marker.is_file():
+        known = json.loads(marker.read_text())
+        if known["key"] == key:
+            return {name: tuple(words) for name, words in known["commands"].items()}
+    rmtree(shop.work, ignore_errors=True)
+    shop.make("work/spv")
+    commands = _run_generator(bench, features)
+    marker.write_text(json.dumps({"key": key, "commands": commands}))  # last: all is there
+    return commands
 
 
 def _run_generator(bench: Bench, features: Sequence[Feature]) -> dict[str, tuple[str, ...]]:

@@ -23,6 +23,7 @@ VECTOR, MATRICES = ("1", "2-4", "5-8"), ("more",)
 # Where a patch names no type: one of each kind of shader source.
 TYPICAL = frozenset({"f32", "f16", "q4_0", "q8_0", "q4_k", "iq3_s"})
 ACTIVATIONS = frozenset({"f32", "f16", "q8_1"})
+FLOATS = frozenset({"f32", "f16"})
 HOST = ("ggml/src/ggml-vulkan/", "ggml/include/ggml-vulkan.h")
 CASES_OF_UPSTREAM = "tests/test-backend-ops.cpp"
 SHADERS = re.compile(r".*/vulkan-shaders/.*\.(?:comp|glsl)$")
@@ -48,7 +49,9 @@ COLUMN_WORDS = (
     (re.compile(r"mul_mm|matmul|warptile|coopmat"), MATRICES),
 )
 _TYPES = re.compile(
-    r"(?<![a-z0-9])(f16|f32|bf16|i?q\d_(?:xxs|xs|nl|[0-9ksm])|tq\d_0|mxfp4|nvfp4)(?![a-z0-9])", re.I
+    r"(?<![a-z0-9])(f16|f32|bf16|i?q\d_(?:xxs|xs|nl|[0-9ksm])(?:_rocmfp[4x](?:_fast)?)?"
+    r"|tq\d_0|mxfp4|nvfp4)(?![a-z0-9])",
+    re.IGNORECASE,
 )
 _FIELD = re.compile(r"(\w+)=(\[[^\]]*\]|[^,]*)")
 _CHANGED = re.compile(r"^[+-](?![+-]{2} )", re.MULTILINE)
@@ -65,10 +68,20 @@ class Interest:
     files: tuple[str, ...] = ()
 
     @property
+    def integer_dot(self) -> bool:
+        """Whether it changes a shader of the integer dot product (q8_1)."""
+        return any(INTEGER_DOT.search(name) for name in self.files)
+
+    @property
     def only_integer_dot(self) -> bool:
-        """Whether all shaders that it changes are of the integer dot product (q8_1)."""
+        """Whether all shaders that it changes are such ones."""
         shaders = [name for name in self.files if SHADERS.match(name)]
         return bool(shaders) and all(INTEGER_DOT.search(name) for name in shaders)
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The types whose cases go first: those that it names, else one of each kind."""
+        return self.types or (TYPICAL - FLOATS if self.only_integer_dot else TYPICAL)
 
     @property
     def nothing(self) -> bool:
@@ -112,7 +125,7 @@ def read_interest(diff: str) -> Interest:
         unknown |= bool(known.unknown)
     # What tests name is in the cases that they add, which come first.
     text = "\n".join(_read_changes(diff, places.keys() - {CASES_OF_UPSTREAM}))
-    types = frozenset(found.lower() for found in _TYPES.findall(text))
+    types = frozenset(found.lower() for found in _TYPES.findall(text)) - {"q8_1"}  # no weights
     return Interest(
         ops=tuple(sorted(ops)),
         types=types - ACTIVATIONS or types,
@@ -189,7 +202,7 @@ def _in_turn(cases: Sequence[str], interest: Interest) -> list[str]:
 
 def _group(case: str, interest: Interest) -> tuple[bool, str, str, str]:
     kind, columns = read_type(case), read_columns(case)
-    wanted = not kind or kind in (interest.types or TYPICAL)
+    wanted = not kind or kind in interest.kinds
     fits = not columns or not interest.columns or columns in interest.columns
     return not (wanted and fits), case.partition("(")[0], kind, columns
 

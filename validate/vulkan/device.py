@@ -28,13 +28,15 @@ _LISTED = re.compile(r"^  (\w+): (.+?)(?: \(\d+ MiB, .*\))?$", re.MULTILINE)
 class Device:
     """A device by the name that llama.cpp gives it, what it says it is, and how to reach it.
 
-    `path` is the line in which the backend names the code paths that are live.
+    `path` is the line in which the backend names the code paths that are live; `reported` says
+    what the device was made to report.
     """
 
     name: str
     description: str
     launch: Launch
     path: str = ""
+    reported: str = ""
 
     @property
     def software(self) -> bool:
@@ -49,7 +51,8 @@ class Device:
     @property
     def kind(self) -> str:
         """What stands in brackets after the name of a check."""
-        return "software" if self.software else self.description
+        words = ("software" if self.software else self.description, self.reported)
+        return ", ".join(filter(None, words))
 
     @property
     def backend(self) -> str:

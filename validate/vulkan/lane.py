@@ -28,6 +28,7 @@ from validate.room import Room
 from validate.shader_root import SUITES, find_root
 from validate.vulkan.cases import LIMIT, Interest, find_interest
 from validate.vulkan.device import Device, find_device, require_driver
+from validate.vulkan.integer_dot import report_integer_dot
 from validate.vulkan.kit import REMEDY, Kit, find_own_kit, open_kit, take_driver
 
 LOGGER = logging.getLogger("lab")
@@ -39,7 +40,9 @@ MEGABYTES = 3000
 class Lane:
     """What the checks take. `kit` is None on a machine that can't build with Vulkan.
 
-    `builds` are by the name of the step (or base), `interests` by the name of the step.
+    `builds` are by the name of the step (or base), `interests` by the name of the step. `reported`
+    is the device in software with its integer dot product reported as accelerated, where a step
+    changes shaders that need it.
     """
 
     kit: Kit | None
@@ -48,6 +51,7 @@ class Lane:
     builds: Mapping[str, StepBuild] = field(default_factory=dict)
     device: Device | None = None
     limit: int = LIMIT
+    reported: Device | None = None
 
     @property
     def backends(self) -> tuple[str, ...]:
@@ -108,10 +112,16 @@ def open_lane(
     wanted = touching | {parents[name] for name in touching}
     builds = _build(builder, stack, kit, wanted)
     built = next((each.binaries for each in builds if each.binaries), None)
-    found = find_device(room, built, kit, device) if built else None
-    if found:
-        LOGGER.info("Vulkan checks run on %s: %s", found.name, found.description)
-    return replace(lane, builds={each.name: each for each in builds}, device=found)
+    lane = replace(lane, builds={each.name: each for each in builds})
+    if built is None:
+        return lane
+    found = find_device(room, built, kit, device)
+    LOGGER.info("Vulkan checks run on %s: %s", found.name, found.description)
+    wanted_dot = any(each.integer_dot for each in interests.values())
+    reported = None
+    if wanted_dot and found.software and not found.integer_dot:
+        reported = report_integer_dot(room, built, kit, found, builder.toolchain.c)
+    return replace(lane, device=found, reported=reported)
 
 
 def find_interests(git: Git, chain: Sequence[tuple[str, str]]) -> dict[str, Interest]:

@@ -7,7 +7,8 @@ parent. Each run counts its cases; where none passes the result is INVALID, not 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -28,6 +29,7 @@ from validate.report import shorten
 from validate.room import Room
 from validate.verdict import CheckResult, Verdict
 from validate.vulkan.cases import LIMIT, Choice, Interest, choose_cases, read_type
+from validate.vulkan.integer_dot import take_quantised, watch_pipelines
 
 CHECK = "vulkan ops"
 SECONDS = 3600.0
@@ -96,6 +98,7 @@ def run_choice(after: Arm, before: Arm, choice: Choice, order: Sequence[str]) ->
         "skipped": dict(choice.skipped),
         "cases": choice.cases,
         "suspects": suspects,
+        "bound": take_quantised(sum((Counter(each.bound) for each in timed), Counter())),
         "seconds": max(sum(each.seconds for each in part.timed) for part in done),
     }
     if facts["executed"] < facts["run"]:
@@ -143,11 +146,12 @@ def run_part(arm: Arm, cases: Sequence[str]) -> Part:
 
 @dataclass(frozen=True)
 class TimedRun:
-    """A run, its wall time, and whether it was in the cache."""
+    """A run, its wall time, whether it was in the cache, and how often it bound each pipeline."""
 
     run: OpsRun
     seconds: float
     cached: bool
+    bound: Mapping[str, int]
 
 
 def run_cases(arm: Arm, cases: Sequence[str], number: int) -> TimedRun:
@@ -162,13 +166,15 @@ def run_cases(arm: Arm, cases: Sequence[str], number: int) -> TimedRun:
     }
 
     def produce() -> dict[str, Any]:
-        done = arm.room.run(arm.binaries, TARGET, *arguments, seconds=SECONDS)
+        with watch_pipelines(arm.room) as watched:
+            done = watched.room.run(arm.binaries, TARGET, *arguments, seconds=SECONDS)
+            bound = watched.bound
         found = asdict(parse_ops(done.text, done.code, arm.device))
-        return {"run": found, "seconds": round(done.seconds, 1)}
+        return {"run": found, "seconds": round(done.seconds, 1), "bound": bound}
 
     facts, cached = arm.room.cache.obtain(inputs, produce)
     run = OpsRun(**facts["run"] | {"failed": tuple(facts["run"]["failed"])})
-    return TimedRun(run, facts["seconds"], cached)
+    return TimedRun(run, facts["seconds"], cached, facts.get("bound", {}))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from series.model import Numerics
 from validate.artifacts import StepBinaries
+from validate.report import shorten
 from validate.results import check_results
 from validate.room import Room
 from validate.verdict import CheckResult, Verdict
@@ -22,6 +23,7 @@ NO_LAYER = (
     "not run: no validation layer here; install vulkan-validationlayers or run nox -s toolchain"
 )
 NO_INTEGER_DOT = "the integer-dot shaders that it changes were not run: the device has none"
+NOT_BOUND = "no pipeline that multiplies by q8_1 was bound: the shaders that it changes did not run"
 UNTOUCHED = "not built: it touches nothing that a Vulkan device computes with"
 Check = Callable[[], CheckResult]
 
@@ -42,10 +44,13 @@ class VulkanArms:
     def test_ops(self) -> CheckResult:
         """The operations that the step touches.
 
-        A pass is only shown where none of the shaders that it changes can have run.
+        A pass is only shown where none of the shaders that it changes can have run, and is none
+        where the device reports what it was made to and yet none of them did.
         """
         sides = (self.room, self.step, self.parent)
         found = ops.check_ops(*sides, self.interest, limit=self.limit)
+        if self.device.reported:
+            return _require_bound(found)
         if self.device.integer_dot or not self.interest.only_integer_dot:
             return found
         shown = {Verdict.PASS: Verdict.INFORMATION}.get(found.verdict, found.verdict)
@@ -63,12 +68,22 @@ class VulkanArms:
         return layers.check_layers(self.room, layered, self.step, self.parent, self.interest)
 
 
+def _require_bound(found: CheckResult) -> CheckResult:
+    if found.verdict is not Verdict.PASS:
+        return found
+    bound = found.facts["bound"]
+    if not bound:
+        return replace(found, verdict=Verdict.INVALID, detail=f"{found.detail}; {NOT_BOUND}")
+    return replace(found, detail=f"{found.detail}; ran {shorten([*bound])}")
+
+
 def plan_vulkan(lane: Lane, room: Room, numerics: Numerics, step: str) -> list[tuple[str, Check]]:
     """The checks by name; one that tells why where there is nothing to run."""
     told = _explain(lane, step)
     if told is not None:
         return [(told.check, lambda: told)]
-    return list(_list_checks(_open_arms(lane, room, numerics, step)))
+    arms = _open_arms(lane, room, numerics, step)
+    return list(_list_checks(arms, lane.reported if arms.interest.integer_dot else None))
 
 
 def _explain(lane: Lane, step: str) -> CheckResult | None:
@@ -97,16 +112,29 @@ def _open_arms(lane: Lane, room: Room, numerics: Numerics, step: str) -> VulkanA
     return VulkanArms(there, lane.kit, lane.device, after, before, interest, numerics, lane.limit)
 
 
-def _list_checks(arms: VulkanArms) -> Iterator[tuple[str, Check]]:
-    """Names that say "software" where it is: such a pass is no word about a GPU."""
+def _list_checks(arms: VulkanArms, reported: Device | None) -> Iterator[tuple[str, Check]]:
+    """Names that say "software" where it is: such a pass is no word about a GPU.
+
+    On a device that is made to report an integer dot product the shaders for it run instead of the
+    float ones, or beside them where the step changes both.
+    """
+    dot = _move_to(arms, reported) if reported else None
+    alone = dot if arms.interest.only_integer_dot else None
+    plain = () if alone else ((arms, ops.CHECK, arms.test_ops),)
+    added = ((dot, ops.CHECK, dot.test_ops),) if dot else ()
     checks = (
-        (ops.CHECK, arms.test_ops),
-        (LOGITS, arms.compare_logits),
-        (layers.CHECK, arms.validate),
+        *plain,
+        *added,
+        (arms, LOGITS, arms.compare_logits),
+        (alone or arms, layers.CHECK, (alone or arms).validate),
     )
-    for name, check in checks:
-        full = f"{name} ({arms.device.kind})"
+    for where, name, check in checks:
+        full = f"{name} ({where.device.kind})"
         yield full, _rename(check, full)
+
+
+def _move_to(arms: VulkanArms, device: Device) -> VulkanArms:
+    return replace(arms, device=device, room=replace(arms.room, launch=device.launch))
 
 
 def _rename(check: Check, name: str) -> Check:

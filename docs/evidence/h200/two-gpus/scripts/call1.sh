@@ -14,7 +14,7 @@ wait_for all $(( $(left ${1:-580}) - 60 )); cat /tmp/k/build.log
 (cd $W/keep && sha256sum */libggml-*.so.0 */libllama.so.0 */test-backend-ops */llama-bench 2>/dev/null) > /tmp/o/sha256.txt
 cp $W/*.log /tmp/o/
 el speed and numerics
-taskset -c 24-31 python3 $KIT/measure.py $W/keep $W/quantize_shim.so /tmp/o $(left ${1:-580}) history,float,id,pad,mmvq 1 > /tmp/o/measure-1.log 2>&1 &
+taskset -c 24-31 python3 $KIT/measure.py $W/keep $W/quantize_shim.so /tmp/o $(left ${1:-580}) id_float,id,history,float,pad,mmvq 1 > /tmp/o/measure-1.log 2>&1 &
 for i in 0 1 2; do
   GGML_VK_VISIBLE_DEVICES=0 taskset -c $(( 8 * i ))-$(( 8 * i + 7 )) python3 $KIT/numerics.py $W/keep /tmp/o/numerics-$i.jsonl $(( $(left ${1:-580}) - 5 )) $i 3 > /tmp/o/numerics-$i.log 2>&1 &
 done

@@ -11,7 +11,7 @@ EDITS = [
     ("while (total_time_us < 1000*1000);", "while (total_time_us < 120*1000);"),
     ("for (int bs : {1, 2, 3, 4, 5, 8, 512}) {", "for (int bs : {1, 2, 3, 4, 5, 6, 7, 8, 512, 2048}) {"),
     ("GGML_TYPE_Q6_K, GGML_TYPE_IQ2_XS, GGML_TYPE_IQ4_XS}) {",
-     "GGML_TYPE_Q6_K, GGML_TYPE_IQ2_XS, GGML_TYPE_IQ4_XS, GGML_TYPE_IQ3_S, GGML_TYPE_IQ3_XXS, GGML_TYPE_IQ4_NL, GGML_TYPE_NVFP4}) {"),
+     "GGML_TYPE_Q6_K, GGML_TYPE_IQ2_XS, GGML_TYPE_IQ4_XS, GGML_TYPE_IQ3_S, GGML_TYPE_IQ3_XXS, GGML_TYPE_IQ4_NL, GGML_TYPE_NVFP4, GGML_TYPE_IQ1_M}) {"),
     ("data[i] = distribution(gen);",
      'static const bool repeat = getenv("LAB_REPEAT") != nullptr;\n'
      "                data[i] = repeat && i - start >= 65536 ? data[i - 65536] : distribution(gen);"),

@@ -22,6 +22,7 @@ KHR = {"GGML_VK_DISABLE_COOPMAT2": "1"}
 PADS = [("tip", KHR | {"GGML_VK_MUL_MM_PAD": str(pad)}) for pad in (0, 2, 4, 6, 8)]
 BOTH = [("b11549", {}), ("tip", {})]
 EIGHT = "1|2|3|4|5|6|7|8"
+EXPERTS = "type_a=(%s),type_b=f32,n_mats=128,n_used=8,b=0,m=768,n=(1|4|8),k=2048,amax"
 # name: op, cases (a regex over the parameters), their number, arms
 EXPERIMENTS = {
     "mmvq": ("MUL_MAT", "type_a=((nvfp4|iq4_nl)," + SHAPE % "2|3|4|5|8" + "|(iq3_s|iq3_xxs)," + SHAPE % "2|3|4"
@@ -30,8 +31,8 @@ EXPERIMENTS = {
     "float": ("MUL_MAT", "type_a=(iq1_m|iq4_xs)," + SHAPE % "5|6|7|8" + ",k=14336,", 8,
               [("b11549", NOMMVQ), ("tip", NOMMVQ)]),
     "pad": ("MUL_MAT", "type_a=(f16|q2_K|iq3_s)," + SHAPE % "512|2048" + ",k=14336,", 6, [("b11549", KHR), *PADS]),
-    "id": ("MUL_MAT_ID", "type_a=(nvfp4|iq4_nl|iq3_s|iq3_xxs),type_b=f32,n_mats=128,n_used=8,b=0,m=768,n=(1|4|8),k=2048,amax",
-           12, BOTH),
+    "id": ("MUL_MAT_ID", EXPERTS % "nvfp4|iq4_nl|iq3_s|iq3_xxs", 12, BOTH),
+    "id_float": ("MUL_MAT_ID", EXPERTS % "iq1_m|iq4_xs", 6, [("b11549", NOMMVQ), ("tip", NOMMVQ)]),
 }
 
 
