@@ -21,7 +21,7 @@ FEW = 8  # files in a line for people
 # Compiled for all files that differ only in headers outside of ggml-cuda, such as a new block in
 # ggml-common.h, or in lines added to headers of it, such as a new function in common.cuh: there are
 # 230, which would take an hour and have the same code.
-SAMPLE = ("convert.cu", "getrows.cu", "mmvq.cu")
+SAMPLE = ("convert.cu", "getrows.cu", "mmvq.cu", "template-instances/mmq-instance-q4_0.cu")
 NOTHING = "HIP: no ggml-cuda file changed: 0 cases, nothing was compiled"
 Find = Callable[[], HipCompiler]
 
