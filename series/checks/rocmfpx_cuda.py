@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -176,7 +175,7 @@ class Workshop:
         """Compile one file. Raises CannotCompile with what the compiler says first."""
         folders = (HERE, self.source / "ggml/include", self.source / "ggml/src", self.work / "cuda")
         include = [f"-I{folder}" for folder in folders]
-        command = [
+        command: list[str | Path] = [
             *self.compiler,
             *FLAGS,
             *include,
@@ -220,7 +219,8 @@ def run_program(part: Part, program: Path) -> Row:
     done = subprocess.run([program, *part.arguments], capture_output=True, text=True)
     row: Row = {"case": program.name, "passed": False}
     try:
-        return row | {"passed": done.returncode == 0} | json.loads(done.stdout)
+        row |= json.loads(done.stdout)
+        return row | {"passed": done.returncode == 0 and row["cases"] > 0}
     except json.JSONDecodeError:
         return row | {"reason": f"exit {done.returncode}: {done.stderr[:600]}"}
 
@@ -273,7 +273,3 @@ def run_check(part: Part, text: str | None) -> int:
         report_rows(part.name, [], f"does not compile on the host: {error}")
         return NOT_MEASURED
     return report_rows(part.name, rows)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(__doc__ or "")
