@@ -40,6 +40,19 @@ class CannotCompile(Exception):
     """The tree has another form than this program knows."""
 
 
+def read(folder: Path, name: str) -> str:
+    """The text of a file of the tree. Raises CannotCompile where there is none."""
+    try:
+        return (folder / name).read_text("utf-8")
+    except FileNotFoundError:
+        raise CannotCompile(f"the tree has no {BACKEND / name}") from None
+
+
+def loops_for_launches(text: str) -> str:
+    """`kernel<<<grid, block>>>(x)` as a loop over its threads."""
+    return LAUNCH.sub(r"for (launch l(\2); l.next();) \1", text)
+
+
 @dataclass(frozen=True)
 class Place:
     """Where a type must be named: between two marks of a file of ggml-cuda, in these words."""
@@ -51,7 +64,7 @@ class Place:
 
     def names(self, folder: Path, kind: str) -> bool:
         """Tell whether it does."""
-        text = (folder / self.file).read_text("utf-8")
+        text = read(folder, self.file)
         start = text.find(self.first, max(text.find(SUPPORTS), 0))
         return self.words.format(kind) in text[start : text.find(self.last, start + 1)]
 
@@ -119,7 +132,7 @@ MATMUL: Final = Part(
 def absent(part: Part, folder: Path) -> list[str]:
     """List what the tree lacks of a part."""
     file, function = part.function
-    text = (folder / file).read_text("utf-8")
+    text = read(folder, file)
     wanted = [function.format(kind.lower()) for kind in part.kinds]
     found = [f"{file}: no {each}" for each in wanted if each not in text]
     for place in part.places:
@@ -133,10 +146,8 @@ def prepare(folder: Path, work: Path) -> Path:
     copy = work / "cuda"
     (copy / "vendors").mkdir(parents=True, exist_ok=True)
     for file in [*folder.glob("*.cuh"), folder / "convert.cu", folder / "getrows.cu"]:
-        text = file.read_text("utf-8")
-        loops = LAUNCH.sub(r"for (launch l(\2); l.next();) \1", text)
-        (copy / file.name).write_text(loops, "utf-8")
-    head, mark, _ = (folder / "mmvq.cu").read_text("utf-8").partition(MAT_VEC_HEAD)
+        (copy / file.name).write_text(loops_for_launches(file.read_text("utf-8")), "utf-8")
+    head, mark, _ = read(folder, "mmvq.cu").partition(MAT_VEC_HEAD)
     if not mark:
         raise CannotCompile(f"mmvq.cu has no {MAT_VEC_HEAD}")
     (copy / "mmvq_head.cuh").write_text(head, "utf-8")
