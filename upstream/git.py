@@ -224,6 +224,12 @@ class Git:
         """The diff between two trees or commits as git prints it."""
         return self.run(*_DIFF, "--no-color", *options, old, new).stdout
 
+    def count_removed(self, old: str, new: str) -> dict[str, int]:
+        """By path that differs between two trees, the lines that are gone (binary: 1)."""
+        done = self.text("diff-tree", "-r", "-z", "--no-renames", "--numstat", old, new)
+        rows = (row.split("\t") for row in done.split("\0") if row)
+        return {path: int(gone) if gone.isdigit() else 1 for _, gone, path in rows}
+
     def diff_trees(self, pairs: Sequence[tuple[str, str]]) -> list[bytes]:
         """The diffs between pairs of tree ids, all from one process."""
         asked = [f"{old} {new}\n".encode() for old, new in pairs]

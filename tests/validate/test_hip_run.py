@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from validate.hip.check import SAME, check_hip, summarize_hip
 from validate.hip.compile import HipBench
 from validate.hip.compiler import find_hip_compiler, hip_compiler_at_hand, open_hip_compiler
 from validate.hip.run import NOTHING, HipRun, HipSide, choose_compiled, measure_hip
-from validate.hip.sources import HipTree
+from validate.hip.sources import HipTree, read_hip_tree, removed_lines
 from validate.hip.survey import survey_files
 from validate.hip.tables import document_hip, format_hip, hip_exit_code
 from validate.isa.check import StepPair
@@ -257,13 +258,39 @@ def test_where_the_root_is(lab: Lab) -> None:
     assert root_folder(lab, HIP_SUITE).name == HIP_SUITE
 
 
+NAMES = ("convert.cu", "mmvq.cu", *(f"template-instances/{n}.cu" for n in range(20)))
+CLOSURES = {name: (name, "common.cuh") for name in NAMES}
+OLD = HipSide("base", HipTree("old", dict.fromkeys(NAMES, "old"), CLOSURES))
+NEW = HipSide("a.patch", HipTree("new", dict.fromkeys(NAMES, "new"), CLOSURES))
+
+
 def test_files_that_differ_in_shared_headers_only_are_sampled() -> None:
-    names = ["convert.cu", "mmvq.cu", *(f"template-instances/{n}.cu" for n in range(20))]
-    before = HipTree("old", dict.fromkeys(names, "old"), dict.fromkeys(names, "own"))
-    after = HipTree("new", dict.fromkeys(names, "new"), dict.fromkeys(names, "own") | {"1.cu": "x"})
-    files, left_out = choose_compiled(HipSide("base", before), HipSide("a.patch", after))
+    files, left_out = choose_compiled(OLD, NEW, {})
     assert (files, left_out) == (["convert.cu", "mmvq.cu"], 20)
-    touched = HipTree("new", after.digests, {**before.own, "template-instances/7.cu": "edited"})
-    files, left_out = choose_compiled(HipSide("base", before), HipSide("a.patch", touched))
+    files, left_out = choose_compiled(OLD, NEW, {"template-instances/7.cu": 0})
     assert files == ["convert.cu", "mmvq.cu", "template-instances/7.cu"]
     assert left_out == 19
+
+
+def test_lines_added_to_a_header_are_sampled_and_changed_ones_are_not() -> None:
+    assert choose_compiled(OLD, NEW, {"common.cuh": 0}) == (["convert.cu", "mmvq.cu"], 20)
+    assert choose_compiled(OLD, NEW, {"common.cuh": 1}) == (sorted(NAMES), 0)
+    only = {**CLOSURES, "mmvq.cu": ("mmvq.cu", "common.cuh", "mmvq.cuh")}
+    wider = replace(NEW, tree=replace(NEW.tree, closures=only))
+    files, left_out = choose_compiled(OLD, wider, {"common.cuh": 0, "mmvq.cuh": 3})
+    assert (files, left_out) == (["convert.cu", "mmvq.cu"], 20)
+
+
+def test_a_new_file_is_compiled() -> None:
+    tree = HipTree("new", {**NEW.tree.digests, "x.cu": "new"}, {**CLOSURES, "x.cu": ("x.cu",)})
+    files, left_out = choose_compiled(OLD, HipSide("a.patch", tree), {"x.cu": 0, "common.cuh": 0})
+    assert (files, left_out) == (["convert.cu", "mmvq.cu", "x.cu"], 20)
+
+
+def test_what_a_step_removes_is_counted(lab: Lab, shop: Workshop) -> None:
+    grown = f"{TREE[CUDA + 'common.cuh']}// more\n"
+    files = {CUDA + "common.cuh": grown, CUDA + "host.cu": "// all of it\n", "ggml/a.h": "// a\n"}
+    stack = make_stack(lab, [Change("a.patch", files)], TREE)
+    before, after = (read_hip_tree(shop, each) for each in (stack.tree, stack.steps[0].tree))
+    assert removed_lines(shop, before, after) == {"common.cuh": 0, "host.cu": 1}
+    assert before.closures["norm.cu"] == ["common.cuh", "norm.cu"]

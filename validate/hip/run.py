@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -12,15 +12,16 @@ from validate.hip.compile import Compiled, HipBench, compile_files
 from validate.hip.compiler import HipCompiler
 from validate.hip.gate import judge_kernel
 from validate.hip.kernels import WHOLE_FILE, Kernel, KernelPair, pair_kernels
-from validate.hip.sources import HipTree, read_hip_tree
+from validate.hip.sources import HipTree, read_hip_tree, removed_lines
 from validate.isa.judge import BASE, TIP, Change, StepChanges, loosest
 from validate.isa.statistics import Numbers
 from validate.isa.workshop import Workshop
 
 FEW = 8  # files in a line for people
 # Compiled for all files that differ only in headers outside of ggml-cuda, such as a new block in
-# ggml-common.h: there are 230, which would take an hour and have the same code.
-SAMPLE = ("convert.cu", "getrows.cu", "mmvq.cu")
+# ggml-common.h, or in lines added to headers of it, such as a new function in common.cuh: there are
+# 230, which would take an hour and have the same code.
+SAMPLE = ("convert.cu", "getrows.cu", "mmvq.cu", "template-instances/mmq-instance-q4_0.cu")
 NOTHING = "HIP: no ggml-cuda file changed: 0 cases, nothing was compiled"
 Find = Callable[[], HipCompiler]
 
@@ -38,8 +39,8 @@ class HipSide:
 class HipStep:
     """A step against its parent. files: those whose sources differ, below ggml/src/ggml-cuda.
 
-    `changes.same` counts kernels of these files only. left_out: files that differ only in headers
-    outside of ggml-cuda and were not compiled.
+    `changes.same` counts kernels of these files only. left_out: files that differ only as SAMPLE
+    says and were not compiled.
     """
 
     files: tuple[str, ...]
@@ -96,7 +97,9 @@ def compare_sides(
     shop: Workshop, pairs: Sequence[tuple[HipSide, HipSide]], find: Find, jobs: int = 2
 ) -> HipRun:
     """Compile what differs in each pair, and judge it."""
-    chosen = [choose_compiled(*pair) for pair in pairs]
+    chosen = [
+        choose_compiled(*pair, removed_lines(shop, *(side.tree for side in pair))) for pair in pairs
+    ]
     if not any(files for files, _ in chosen):
         return HipRun(None, tuple(_idle(*pair) for pair in pairs))
     bench = HipBench(shop, find(), max(1, jobs))
@@ -114,7 +117,8 @@ def compare_sides(
 
 def say_left_out(number: int) -> str:
     """The end of a sentence about what was compiled."""
-    return f"; {number} files that differ only in shared headers were left out" if number else ""
+    what = "only in shared headers or lines added to headers"
+    return f"; {number} files that differ {what} were left out" if number else ""
 
 
 def list_few(files: Sequence[str]) -> str:
@@ -129,16 +133,30 @@ def differing_files(parent: HipSide, step: HipSide) -> list[str]:
     return [file for file in sorted({*before, *after}) if before.get(file) != after.get(file)]
 
 
-def choose_compiled(parent: HipSide, step: HipSide) -> tuple[list[str], int]:
-    """The differing files that are compiled, and how many are left out: see SAMPLE."""
+def choose_compiled(
+    parent: HipSide, step: HipSide, removed: Mapping[str, int]
+) -> tuple[list[str], int]:
+    """The differing files that are compiled, and how many are left out: see SAMPLE.
+
+    removed: the files of ggml-cuda in which the sides differ, and how many lines each has lost.
+    """
     files = differing_files(parent, step)
-    before, after = parent.tree.own, step.tree.own
-    shared = [file for file in files if file in after and before.get(file) == after[file]]
+    grown = {file for file, lines in removed.items() if not lines}
+    shared = [file for file in files if _differs_as_sampled(file, parent, step, removed, grown)]
     if len(shared) <= FEW:
         return files, 0
     sample = [file for file in shared if file in SAMPLE] or shared[: len(SAMPLE)]
     own = [file for file in files if file not in set(shared)]
     return sorted([*own, *sample]), len(shared) - len(sample)
+
+
+def _differs_as_sampled(
+    file: str, parent: HipSide, step: HipSide, removed: Mapping[str, int], grown: Set[str]
+) -> bool:
+    sides = (parent.tree.closures, step.tree.closures)
+    if file in removed or any(file not in side for side in sides):
+        return False
+    return all(set(side[file]) & set(removed) <= grown for side in sides)
 
 
 def _idle(parent: HipSide, step: HipSide) -> HipStep:

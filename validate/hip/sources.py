@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,22 +13,20 @@ from validate.isa.workshop import Workshop
 
 BACKEND = Path("src/ggml-cuda")
 SEARCH = (Path("src"), Path("include"), BACKEND)  # the -I folders, below ggml
-OWN_SEARCH = (BACKEND,)
-KEYS = "digests"
-OWN = "own"
+DIGESTS, CLOSURES = "digests", "closures"
 
 
 @dataclass(frozen=True)
 class HipTree:
     """The .cu files of a tree with the digest of each one's sources; `subtree` is its ggml folder.
 
-    own: the digest of the file and what it includes from ggml-cuda itself, without the headers that
-    all backends share. Files are named below ggml/src/ggml-cuda.
+    closures: the file and what it includes from ggml-cuda itself, without the headers that all
+    backends share. Files are named below ggml/src/ggml-cuda.
     """
 
     subtree: str
     digests: Mapping[str, str]
-    own: Mapping[str, str] = field(default_factory=dict)
+    closures: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def read_hip_tree(shop: Workshop, tree: str) -> HipTree:
@@ -37,15 +35,20 @@ def read_hip_tree(shop: Workshop, tree: str) -> HipTree:
     Raises InvalidMeasurement where the tree has no such file.
     """
     subtree = shop.subtree(tree)
-    key = digest("hip tree 2", _backend_key(shop, subtree))
+    key = digest("hip tree 3", _backend_key(shop, subtree))
     known = shop.look_up([key])
     if key not in known:
         shop.move(subtree)
-        known = {
-            key: {KEYS: _digest_files(shop.ggml, SEARCH), OWN: _digest_files(shop.ggml, OWN_SEARCH)}
-        }
+        known = {key: _read_files(shop.ggml)}
         shop.keep(known)
-    return HipTree(subtree, known[key][KEYS], known[key][OWN])
+    return HipTree(subtree, known[key][DIGESTS], known[key][CLOSURES])
+
+
+def removed_lines(shop: Workshop, before: HipTree, after: HipTree) -> dict[str, int]:
+    """The files of ggml-cuda in which two trees differ: how many lines of the first are gone."""
+    below = f"{BACKEND}/"
+    found = shop.git.count_removed(before.subtree, after.subtree)
+    return {path.removeprefix(below): n for path, n in found.items() if path.startswith(below)}
 
 
 def _backend_key(shop: Workshop, subtree: str) -> str:
@@ -59,16 +62,26 @@ def _is_visible(path: Path) -> bool:
     return folder in SEARCH or BACKEND in folder.parents or folder.is_relative_to("include")
 
 
-def _digest_files(ggml: Path, search: Sequence[Path]) -> dict[str, str]:
-    sources = Sources(ggml, [ggml / each for each in search])
-    backend = ggml / BACKEND
+def _read_files(ggml: Path) -> dict[str, dict[str, object]]:
+    everything = Sources(ggml, [ggml / each for each in SEARCH])
+    backend = (ggml / BACKEND).resolve()
+    own = Sources(ggml, [backend])
     files = sorted(backend.glob("*.cu")) + sorted(backend.glob("template-instances/*.cu"))
     if not files:
         raise InvalidMeasurement(
             f"the tree has no .cu file in ggml/{BACKEND}",
             remedy="use a version of upstream that has the CUDA backend",
         )
-    return {str(file.relative_to(backend)): sources.digest(file) for file in files}
+    names = {str(file.relative_to(backend)): file for file in files}
+    return {
+        DIGESTS: {name: everything.digest(file) for name, file in names.items()},
+        CLOSURES: {name: _below(own.closure(file), backend) for name, file in names.items()},
+    }
+
+
+def _below(files: Iterable[Path], folder: Path) -> list[str]:
+    found = (file.resolve() for file in files)
+    return sorted(str(each.relative_to(folder)) for each in found if each.is_relative_to(folder))
 
 
 def choose_files(tree: HipTree, wanted: list[str]) -> list[str]:

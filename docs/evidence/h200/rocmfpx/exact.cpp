@@ -1,5 +1,6 @@
-// Every byte pattern of the six ROCmFPx types, decoded by the Vulkan backend, against the C decoder, bit by bit.
-//   exact [COLUMNS]: get_rows, mat-vec of 1 and of COLUMNS (8), matmul, matmul-id; the activations pick one weight each
+// Every byte pattern of the six ROCmFPx types, decoded by a backend, against the C decoder, bit by bit.
+//   exact [COLUMNS [DEVICE [PATH]]]: get_rows, mat-vec of 1 and of COLUMNS (8), matmul, matmul-id, or only PATH, on the
+//   first device whose name starts with DEVICE (Vulkan); the activations pick one weight each
 #include "ggml.h"
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
@@ -14,10 +15,10 @@
 static const ggml_type TYPES[] = { GGML_TYPE_Q4_0_ROCMFP4, GGML_TYPE_Q4_0_ROCMFP4_FAST, GGML_TYPE_Q6_0_ROCMFPX,
                                    GGML_TYPE_Q8_0_ROCMFPX, GGML_TYPE_Q3_0_ROCMFPX, GGML_TYPE_Q2_0_ROCMFPX };
 
-static ggml_backend_t open_vulkan() {
+static ggml_backend_t open_device(const char * name) {
     for (size_t i = 0; i < ggml_backend_dev_count(); ++i) {
         ggml_backend_dev_t dev = ggml_backend_dev_get(i);
-        if (strncmp(ggml_backend_dev_name(dev), "Vulkan", 6) == 0) {
+        if (strncmp(ggml_backend_dev_name(dev), name, strlen(name)) == 0) {
             printf("%s: %s\n", ggml_backend_dev_name(dev), ggml_backend_dev_description(dev));
             return ggml_backend_dev_init(dev, nullptr);
         }
@@ -28,8 +29,9 @@ static ggml_backend_t open_vulkan() {
 int main(int argc, char ** argv) {
     setvbuf(stdout, nullptr, _IOLBF, 0);
     ggml_backend_load_all();
-    ggml_backend_t backend = open_vulkan();
-    if (!backend) { printf("no Vulkan device\n"); return 3; }
+    const char * name = argc > 2 ? argv[2] : "Vulkan";
+    ggml_backend_t backend = open_device(name);
+    if (!backend) { printf("no %s device\n", name); return 3; }
     const int several = argc > 1 ? atoi(argv[1]) : 8;
     const int64_t K = 32, rows = 512;
     int bad = 0;
@@ -46,6 +48,7 @@ int main(int argc, char ** argv) {
         ggml_get_type_traits(type)->to_float(raw.data(), want.data(), K * rows);
 
         for (const char * path : { "get_rows", "mat-vec", "mat-vec, columns", "matmul", "matmul-id" }) {
+            if (argc > 3 && strcmp(path, argv[3])) { continue; }
             ggml_init_params params = { ggml_tensor_overhead() * 32 + ggml_graph_overhead(), nullptr, true };
             ggml_context * ctx = ggml_init(params);
             const bool id = !strcmp(path, "matmul-id");
