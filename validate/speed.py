@@ -188,27 +188,29 @@ def _make_job(bench: Bench, pairing: Pairing, target: str) -> Job:
     arguments = speed_tools.ops_arguments(where, bench.ops, bench.ops_parameters)
     if not _differs(bench, pairing, target):
         return profiles.ops_job(profile, where, arguments, (",".join(bench.ops),))
-    return profiles.ops_job(profile, where, arguments, *_discover_ops(bench, pairing, arguments))
+    found = discover_ops(bench, pairing.parent, arguments, ", ".join(bench.ops))
+    return profiles.ops_job(profile, where, arguments, *found)
 
 
-def _discover_ops(
-    bench: Bench, pairing: Pairing, arguments: tuple[str, ...]
+def discover_ops(
+    bench: Bench, binaries: StepBinaries, arguments: tuple[str, ...], what: str
 ) -> tuple[list[str], dict[str, str]]:
-    """The cases that the parent measures and those that it skips: the plan for both arms.
+    """The cases that a build measures and those that it skips: the plan for both arms.
 
     test-backend-ops has no list of its cases for perf, so it is run once.
     """
     job = profiles.ops_job(bench.profile, bench.placement, arguments, ())
     inputs = {
         "check": "cases of operators",
-        "binaries": pairing.parent.fingerprint(speed_tools.OPS),
+        "binaries": binaries.fingerprint(speed_tools.OPS),
         "arguments": arguments,
+        **bench.room.launch.inputs,
     }
 
     def produce() -> dict[str, object]:
-        guards.require_own_binaries(pairing.parent, job.target)
-        LOGGER.info("%s: finding the cases of %s", job.target, ", ".join(bench.ops))
-        _, table = run_job(bench.room, job, pairing.parent)
+        guards.require_own_binaries(binaries, job.target)
+        LOGGER.info("%s: finding the cases of %s", job.target, what)
+        _, table = run_job(bench.room, job, binaries)
         guards.require_cases(job.target, {*table.cases, *table.skipped}, table.cases, table.skipped)
         return {"cases": list(table.cases), "skipped": dict(table.skipped)}
 

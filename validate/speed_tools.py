@@ -83,7 +83,7 @@ def bench_settings(
     return (*where, *memory, *batch, "-nopo", "0", "--poll", "50", "--prio", "0")
 
 
-def bench_settings_reported(placement: Placement) -> Facts:
+def bench_settings_reported(placement: Placement) -> dict[str, str]:
     """The same settings as llama-bench reports them in a row."""
     return {
         "devices": placement.device,
