@@ -127,21 +127,13 @@ def run(args: argparse.Namespace) -> int:
 def make_grid(args: argparse.Namespace) -> Grid:
     """The profile with what the command line says. Raises UsageError for what makes no sense."""
     grid = choose_grid(args.profile, args.prompts, args.ubatches, args.depths)
-    numbers = (
-        args.threads,
-        args.repetitions or 1,
-        args.margin or 1,
-        args.budget or 1,
-        args.limit or 1,
-    )
-    if min(numbers) <= 0 or args.skew < 0:
+    given = (args.threads, args.repetitions, args.margin, args.budget, args.limit)
+    if any(number is not None and number <= 0 for number in given) or args.skew < 0:
         raise UsageError("threads, repetitions, margin, budget and limit must be above 0")
     if args.looks:
         looks = parse_sizes(args.looks, "--looks")
-        control = looks[0] if looks[0] < grid.control_quads else grid.control_quads
-        grid = replace(
-            grid, looks=looks, control_quads=Plan(looks, control_quads=control).control_quads
-        )
+        plan = Plan(looks, control_quads=min(looks[0], grid.control_quads))  # refuses too few
+        grid = replace(grid, looks=looks, control_quads=plan.control_quads)
     return replace(
         grid,
         flash=not args.no_flash,
@@ -224,11 +216,7 @@ def list_notes(arenas: Sequence[Arena], shares: Sequence[tuple[Shares, ...]]) ->
     notes = []
     for index, arena in enumerate(arenas):
         if shares and not shares[index]:
-            why = (
-                "its logger failed"
-                if arena.lane.vulkan
-                else "only ggml-vulkan has a logger of them"
-            )
+            why = "its logger failed" if arena.lane.vulkan else "ggml-cpu has no logger of them"
             notes.append(f"per-op shares on {arena.lane.name}: none, {why}")
         count, used = count_experts(head_of(arena.bench.room.model))
         if count:

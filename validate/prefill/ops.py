@@ -32,7 +32,8 @@ from validate.speed import Pairing, discover_ops, measure_jobs
 
 OPS = speed_tools.OPS
 BASE_LIBRARY = "libggml-base.so"
-NOT_MULTIPLIED = re.compile(r"token_embd|conv1d|position_embd|_norm|altup|per_layer")
+# Looked up, convolved, or (the output) multiplied with a prompt's last token alone.
+NOT_MULTIPLIED = re.compile(r"token_embd|conv1d|position_embd|_norm|altup|per_layer|^output\.")
 F32, FLOAT_BYTES = GGMLQuantizationType.F32, 4
 SECONDS = 60.0
 MOST_OPS = 60  # ggml_op_name has no bound of its own; MUL_MAT is among the first
@@ -67,7 +68,7 @@ class Matrix:
 
 
 def list_matrices(head: Head) -> list[Matrix]:
-    """The distinct shapes of matrices that every token is multiplied with; experts are not."""
+    """The distinct shapes of matrices that every token of a prompt is multiplied with."""
     found = {
         Matrix(tensor.kind, tensor.shape[1], tensor.shape[0])
         for name, tensor in head.tensors.items()
