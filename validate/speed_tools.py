@@ -26,7 +26,8 @@ NUMBERS = frozenset(
     ("test_time", "avg_ns", "stddev_ns", "avg_ts", "stddev_ts", "samples_ns", "samples_ts")
 )
 _OFFLOADED = re.compile(r"offloaded (\d+/\d+) layers")
-_SPLITS = re.compile(r"graph[^:\n]*: nodes = \S+, splits = ([^,\n]+)")
+# b11549 says it of every graph, b10566 once: `sched_reserve: graph splits = 1`.
+_SPLITS = re.compile(r"graph(?:[^:\n]*: nodes = \S+,)? splits = ([^,\n]+)")
 _PATH = re.compile(
     r"^ggml_(?:vulkan|cuda|metal|sycl)\w*: *\d+ = .*|^  Device \d+: .*", re.MULTILINE
 )
