@@ -134,5 +134,6 @@ def _draw_whisker(row: ET.Element, scale: Scale, end: float, width: float, top: 
 def _tone(judged: Judged) -> str:
     if not judged.quads:
         return "none"
-    sure = judged.low > 0 or judged.high < 0
-    return ("up" if judged.center > 0 else "down") if sure else "unsure"
+    if judged.verdict not in (Speed.FASTER, Speed.SLOWER):
+        return "unsure"
+    return "up" if judged.center > 0 else "down"
