@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 from prefill_programs import count_calls, make_bench
 
+from upstream.errors import InvalidMeasurement, UsageError
 from upstream.lab import Lab
-from validate.prefill.__main__ import main
+from validate.prefill.__main__ import main, make_parser
+from validate.prefill.lanes import Lane
+from validate.prefill.place import Builds, require_hardware
+from validate.room import Launch
 from validate.sample_store import open_samples
+from validate.vulkan.device import Device
 
 QUICK = ("--looks", "6", "--prompts", "512", "--ubatches", "512", "-t", "1", "--repetitions", "1")
 
@@ -156,3 +162,20 @@ def test_byte_identical_programs_are_not_run(
     (arena,) = json.loads(capsys.readouterr().out)["arenas"]
     assert arena["legs"][0]["cells"][0]["cell"]["verdict"] == "IDENTICAL"
     assert count_calls(folders["mine"]) == 0
+
+
+def test_devices_that_nothing_is_built_for(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("validate.prefill.place.has_gpu", lambda: False)
+    builds = Builds(make_parser().parse_args([]), lab)
+    with pytest.raises(UsageError, match="nothing is built for ROCm0 here"):
+        builds.points(Lane("ROCm0"))
+    with pytest.raises(InvalidMeasurement, match="no GPU here for Vulkan0"):
+        builds.points(Lane("Vulkan0"))
+
+
+def test_a_driver_in_software_measures_nothing() -> None:
+    device = Device("Vulkan0", "llvmpipe (LLVM 19)", Launch())
+    require_hardware(device, software=True)
+    require_hardware(replace(device, description="a card"), software=False)
+    with pytest.raises(InvalidMeasurement, match="a driver in software"):
+        require_hardware(device, software=False)

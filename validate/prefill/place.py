@@ -22,7 +22,7 @@ from validate.prefill.lanes import CPU, Lane, place_launch
 from validate.prefill.points import TARGETS, Point, build_points, open_prebuilt
 from validate.room import Room
 from validate.speed_tools import BENCH
-from validate.vulkan.device import Device, find_device
+from validate.vulkan.device import Device, find_device, has_gpu
 from validate.vulkan.kit import REMEDY, Kit
 from validate.vulkan.lane import find_kit, vulkan_builder
 
@@ -39,9 +39,15 @@ class Builds:
     def points(self, lane: Lane) -> list[Point]:
         """What is compared on a lane.
 
-        Raises UsageError for a device whose backend is not built here.
+        Raises UsageError for a device whose backend is not built here, InvalidMeasurement for a
+        Vulkan device on a machine without a GPU, before anything is built for it.
         """
         backend = self._backend(lane)
+        if backend == "vulkan" and not (has_gpu() or self.args.software):
+            raise InvalidMeasurement(
+                f"there is no GPU here for {lane.device}, only Vulkan in software",
+                remedy="run it where one is; --software only tries the command",
+            )
         if backend not in self.found:
             prebuilt = self.args.prebuilt
             made = open_prebuilt(prebuilt) if prebuilt else self._build(backend)
@@ -62,7 +68,7 @@ class Builds:
             return lane
         assert self.kit
         device = find_device(room, first_binaries(self.points(lane)), self.kit, lane.device)
-        require_hardware(device, self.args.software)
+        require_hardware(device, software=self.args.software)
         return place_launch(lane, device.launch)
 
     def _backend(self, lane: Lane) -> str:
@@ -98,7 +104,7 @@ class Builds:
         return replace(made, recipe=replace(made.recipe, targets=TARGETS))
 
 
-def require_hardware(device: Device, software: bool) -> None:
+def require_hardware(device: Device, *, software: bool) -> None:
     """Refuse a driver that computes on the CPU: its speed is no GPU's."""
     if device.software and not software:
         raise InvalidMeasurement(
