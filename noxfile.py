@@ -132,6 +132,12 @@ def shape_model(session: nox.Session) -> None:
     run_module(session, "validate.shape_models", *session.posargs)
 
 
+@nox.session
+def prefill(session: nox.Session) -> None:
+    """Measure prompts: upstream's versions, every step and the tip, with a waterfall (--json)."""
+    run_module(session, "validate.prefill", *session.posargs)
+
+
 @nox.session(name="quant-evidence")
 def quant_evidence(session: nox.Session) -> None:
     """Measure quantisation types beside each other: divergence, speed, weight error (--json)."""

@@ -78,10 +78,11 @@ def say_effect(cell: Judged) -> str:
         return "same bytes, not run"
     if cell.verdict is Speed.INVALID:
         return "no number"
-    return f"{_signed(cell.center)} % ({_signed(cell.low)} to {_signed(cell.high)})"
+    return f"{say_signed(cell.center)} % ({say_signed(cell.low)} to {say_signed(cell.high)})"
 
 
-def _signed(log_ratio: float) -> str:
+def say_signed(log_ratio: float) -> str:
+    """A change in per cent with its sign and one digit."""
     value = percent(log_ratio)
     if not math.isfinite(log_ratio):
         return "\u2212\u221e" if log_ratio < 0 else "+\u221e"
@@ -98,8 +99,8 @@ def _describe(svg: ET.Element, comparison: Comparison, mark: str) -> None:
 
 
 def _draw_axis(svg: ET.Element, axis: Axis, floor: int) -> None:
-    _text(svg, "0%", 12, "\u2190 slower", "axis")
-    _text(svg, "100%", 12, "faster \u2192", "axis", anchor="end")
+    draw_text(svg, "0%", 12, "\u2190 slower", "axis")
+    draw_text(svg, "100%", 12, "faster \u2192", "axis", anchor="end")
     for share, anchor in (
         (-1.0, "start"),
         (-0.5, "middle"),
@@ -107,12 +108,12 @@ def _draw_axis(svg: ET.Element, axis: Axis, floor: int) -> None:
         (0.5, "middle"),
         (1.0, "end"),
     ):
-        x = _percent(50 + share * (50 - EDGE))
+        x = say_percent(50 + share * (50 - EDGE))
         kind = "zero" if share == 0 else "grid"
-        _line(svg, (x, x), (TOP, floor + 4), kind)
+        draw_line(svg, (x, x), (TOP, floor + 4), kind)
         label = f"{share * axis.span:+g} %".replace("-", "\u2212") if share else "0"
         where = {"start": "0%", "end": "100%"}.get(anchor, x)
-        _text(svg, where, floor + 18, label, "axis", anchor=anchor)
+        draw_text(svg, where, floor + 18, label, "axis", anchor=anchor)
 
 
 def _draw_row(svg: ET.Element, axis: Axis, cell: Judged, top: int) -> None:
@@ -122,54 +123,57 @@ def _draw_row(svg: ET.Element, axis: Axis, cell: Judged, top: int) -> None:
     middle = top + 27
     if cell.margin > 0:
         _draw_margin(row, axis, cell.margin, middle)
-    _text(row, "0%", top + 15, cut_middle(cell.cell.name, LABEL), "name")
+    draw_text(row, "0%", top + 15, cut_middle(cell.cell.name, LABEL), "name")
     said = cell.verdict.value
     if cell.verdict not in NOT_RUN:
-        said += f" {_signed(cell.center)} %"
+        said += f" {say_signed(cell.center)} %"
         _draw_interval(row, axis, cell, middle)
-    _text(row, "100%", top + 15, said, "said", anchor="end")
+    draw_text(row, "100%", top + 15, said, "said", anchor="end")
 
 
 def _draw_margin(row: ET.Element, axis: Axis, margin: float, middle: int) -> None:
     left, right = axis.place(-margin), axis.place(margin)
-    box = {"x": _percent(left), "width": _percent(right - left)}
+    box = {"x": say_percent(left), "width": say_percent(right - left)}
     ET.SubElement(row, "rect", {"class": "margin", "y": str(middle - 6), "height": "12"} | box)
 
 
 def _draw_interval(row: ET.Element, axis: Axis, cell: Judged, middle: int) -> None:
     low, high = axis.place(cell.low), axis.place(cell.high)
     if low < high:
-        _line(row, (_percent(low), _percent(high)), (middle, middle), "interval")
+        draw_line(row, (say_percent(low), say_percent(high)), (middle, middle), "interval")
     # An end beyond the other side of the drawing is not drawn: the arrow there points to it all.
     if percent(cell.low) <= axis.span:
         _draw_end(row, low, middle, "M7,-5 L0,0 L7,5 Z", clipped=not axis.holds(cell.low))
     if percent(cell.high) >= -axis.span:
         _draw_end(row, high, middle, "M-7,-5 L0,0 L-7,5 Z", clipped=not axis.holds(cell.high))
     if axis.holds(cell.center):
-        at = {"cx": _percent(axis.place(cell.center)), "cy": str(middle), "r": "4.5"}
+        at = {"cx": say_percent(axis.place(cell.center)), "cy": str(middle), "r": "4.5"}
         ET.SubElement(row, "circle", {"class": "estimate"} | at)
 
 
 def _draw_end(row: ET.Element, x: float, middle: int, arrow: str, *, clipped: bool) -> None:
     """A cap where the interval ends, an arrow where it goes on outside of the drawing."""
     if not clipped:
-        _line(row, (_percent(x), _percent(x)), (middle - 4, middle + 4), "cap")
+        draw_line(row, (say_percent(x), say_percent(x)), (middle - 4, middle + 4), "cap")
         return
-    place = {"x": _percent(x), "y": str(middle), "overflow": "visible", "class": "arrow"}
+    place = {"x": say_percent(x), "y": str(middle), "overflow": "visible", "class": "arrow"}
     ET.SubElement(ET.SubElement(row, "svg", place), "path", {"d": arrow})
 
 
-def _line(parent: ET.Element, x: tuple[str, str], y: tuple[int, int], kind: str) -> None:
+def draw_line(parent: ET.Element, x: tuple[str, str], y: tuple[int, int], kind: str) -> None:
+    """A line; x in per cent of the width, y in pixels, `kind` is its class."""
     ends = {"x1": x[0], "x2": x[1], "y1": str(y[0]), "y2": str(y[1])}
     ET.SubElement(parent, "line", {"class": kind} | ends)
 
 
-def _text(
+def draw_text(
     parent: ET.Element, x: str, y: int, text: str, kind: str, *, anchor: str = "start"
 ) -> None:
+    """Text at a place; x in per cent of the width, y in pixels, `kind` is its class."""
     place = {"x": x, "y": str(y), "class": kind, "text-anchor": anchor}
     ET.SubElement(parent, "text", place).text = text
 
 
-def _percent(value: float) -> str:
+def say_percent(value: float) -> str:
+    """A place or a length in per cent of the width."""
     return f"{value:.2f}%"

@@ -6,6 +6,7 @@ raise InvalidMeasurement (exit code 4), which names what differed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from validate.cells import Arm
 from validate.room import require_target
 
 NO_DEVICE = "none"
+_MATRIX_CORES = re.compile(r"matrix cores: (\S+)")
 Facts = Mapping[str, str]
 
 
@@ -63,6 +65,22 @@ class Probe:
             "layers offloaded": self.offloaded or NO_DEVICE,
             "code path": "; ".join(self.paths) or "cpu",
         }
+
+    @property
+    def common_facts(self) -> Facts:
+        """What two versions of upstream must have in common: they may word the rest differently."""
+        cores = {cores for line in self.paths for cores in _MATRIX_CORES.findall(line)}
+        return {
+            "devices listed": ", ".join(self.devices) or NO_DEVICE,
+            "layers offloaded": self.offloaded or NO_DEVICE,
+            "matrix cores": ", ".join(sorted(cores)) or "cpu",
+        }
+
+    def matrix_cores(self, device: str) -> str:
+        """The kind of matrix cores that a Vulkan device was told to use, "" where none is told."""
+        index = device.removeprefix("Vulkan")
+        told = [line for line in self.paths if line.startswith(f"ggml_vulkan: {index} = ")]
+        return next((cores for line in told for cores in _MATRIX_CORES.findall(line)), "")
 
 
 def require_own_binaries(binaries: StepBinaries, target: str) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -15,10 +16,13 @@ from validate import guards, speed_tools
 from validate.artifacts import StepBinaries
 from validate.cells import Arm, Cell, Sample
 from validate.guards import Placement, Probe, Watch
+from validate.quads import Track
 from validate.room import Room, last_line
+from validate.sample_store import StoredSample
 from validate.speed_tools import Reader, Table
 
 TRIES = 4
+RECENT_SECONDS = 600.0  # an interrupted quad is finished within this time, else begun anew
 CLOCK_SLACK = 0.05  # s: the programs' clock against ours
 Arms = Mapping[Arm, StepBinaries]
 
@@ -175,3 +179,23 @@ class StoredSampler:
         samples = self.inner.sample(arm, quad, position)
         self.write(samples)
         return samples
+
+
+def watch_stored(job: Job, stored: Sequence[StoredSample]) -> Watch:
+    """A watch that has seen the stored samples: they must be of the same fingerprint too."""
+    watch = Watch()
+    for one in stored:
+        watch.require_same(job.target, one.sample.cell, one.sample.arm, one.sample.facts)
+    return watch
+
+
+def find_recent(
+    stored: Sequence[StoredSample], track: Track, now: float
+) -> dict[tuple[int, int], dict[str, Sample]]:
+    """Samples of a moment ago by quad and position: those of a quad that was cut off."""
+    found: dict[tuple[int, int], dict[str, Sample]] = defaultdict(dict)
+    for one in stored:
+        # A calendar that was set back makes the age negative: then nothing is recent.
+        if one.track == track and one.sample.quad and 0 <= now - one.taken < RECENT_SECONDS:
+            found[one.sample.quad, one.sample.position][one.sample.cell] = one.sample
+    return dict(found)

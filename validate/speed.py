@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -22,15 +21,24 @@ from validate import guards, instructions, profiles, speed_tools
 from validate.artifacts import StepBinaries
 from validate.cells import Cell, Judged, Sample, Speed
 from validate.comparison import Known, OnQuad, Plan, Track, compare, confirm, correct
-from validate.guards import Placement, Watch
+from validate.guards import Placement, Probe, Watch
 from validate.machine import machine_fingerprint
 from validate.profiles import Profile
 from validate.room import Room
 from validate.sample_store import SampleStore, SessionKey, StoredSample
-from validate.samplers import Arms, Job, ProcessSampler, StoredSampler, make_twin, probe, run_job
+from validate.samplers import (
+    Arms,
+    Job,
+    ProcessSampler,
+    StoredSampler,
+    find_recent,
+    make_twin,
+    probe,
+    run_job,
+    watch_stored,
+)
 
 LOGGER = logging.getLogger("lab")
-RECENT_SECONDS = 600.0  # an interrupted quad is finished within this time, else begun anew
 ALPHA = 0.05
 FIRST_SHARE = 0.6  # a second run that agrees often ends at its first look
 Measure = Callable[[StoredSampler, StoredSampler, Plan, Known, OnQuad], list[Judged]]
@@ -43,6 +51,8 @@ class Bench:
     toolchain: the text that stands for the compiler. budget: seconds for the whole stack.
     ops: names of operators for test-backend-ops, `ops_parameters` a regex over their cases.
     identical_too: measure what is byte-identical as well, to see how often that goes wrong.
+    fit: refuses (InvalidMeasurement) what a build says of itself. explain: count the instructions
+    of what is SLOWER.
     """
 
     room: Room
@@ -56,16 +66,22 @@ class Bench:
     ops_parameters: str = ""
     identical_too: bool = False
     machine: str = field(default_factory=machine_fingerprint)
+    fit: Callable[[Probe], None] = lambda probe: None
+    explain: bool = True
 
 
 @dataclass(frozen=True)
 class Pairing:
-    """Two builds to compare, by the names that messages call them."""
+    """Two builds to compare, by the names that messages call them.
+
+    across: of different versions of upstream, which may word what they say of themselves otherwise.
+    """
 
     name: str
     parent_name: str
     step: StepBinaries
     parent: StepBinaries
+    across: bool = False
 
     def is_identical(self, target: str) -> bool:
         """Whether a program runs the same bytes in both."""
@@ -88,6 +104,17 @@ def measure_speed(bench: Bench, pairing: Pairing, seconds: float) -> Measured:
     of its program INVALID. Raises EnvironmentFault only (disk, lock).
     """
     settled, jobs = _sort_jobs(bench, pairing)
+    return measure_jobs(bench, pairing, jobs, seconds, settled)
+
+
+def measure_jobs(
+    bench: Bench,
+    pairing: Pairing,
+    jobs: Sequence[Job],
+    seconds: float,
+    settled: Sequence[Judged] = (),
+) -> Measured:
+    """The same for these programs; `settled` are cells that need no run."""
     if not jobs:
         return Measured(tuple(settled), cached=True)
     contest = _Contest(bench, pairing)
@@ -161,27 +188,29 @@ def _make_job(bench: Bench, pairing: Pairing, target: str) -> Job:
     arguments = speed_tools.ops_arguments(where, bench.ops, bench.ops_parameters)
     if not _differs(bench, pairing, target):
         return profiles.ops_job(profile, where, arguments, (",".join(bench.ops),))
-    return profiles.ops_job(profile, where, arguments, *_discover_ops(bench, pairing, arguments))
+    found = discover_ops(bench, pairing.parent, arguments, ", ".join(bench.ops))
+    return profiles.ops_job(profile, where, arguments, *found)
 
 
-def _discover_ops(
-    bench: Bench, pairing: Pairing, arguments: tuple[str, ...]
+def discover_ops(
+    bench: Bench, binaries: StepBinaries, arguments: tuple[str, ...], what: str
 ) -> tuple[list[str], dict[str, str]]:
-    """The cases that the parent measures and those that it skips: the plan for both arms.
+    """The cases that a build measures and those that it skips: the plan for both arms.
 
     test-backend-ops has no list of its cases for perf, so it is run once.
     """
     job = profiles.ops_job(bench.profile, bench.placement, arguments, ())
     inputs = {
         "check": "cases of operators",
-        "binaries": pairing.parent.fingerprint(speed_tools.OPS),
+        "binaries": binaries.fingerprint(speed_tools.OPS),
         "arguments": arguments,
+        **bench.room.launch.inputs,
     }
 
     def produce() -> dict[str, object]:
-        guards.require_own_binaries(pairing.parent, job.target)
-        LOGGER.info("%s: finding the cases of %s", job.target, ", ".join(bench.ops))
-        _, table = run_job(bench.room, job, pairing.parent)
+        guards.require_own_binaries(binaries, job.target)
+        LOGGER.info("%s: finding the cases of %s", job.target, what)
+        _, table = run_job(bench.room, job, binaries)
         guards.require_cases(job.target, {*table.cases, *table.skipped}, table.cases, table.skipped)
         return {"cases": list(table.cases), "skipped": dict(table.skipped)}
 
@@ -276,6 +305,8 @@ class _Contest:
         """Add the instruction counts to what is SLOWER; they explain, they do not judge."""
         if judged.verdict is not Speed.SLOWER or judged.cell.tool != speed_tools.BENCH:
             return judged
+        if not self.bench.explain:
+            return judged
         said = instructions.explain(self.bench.room, self.pairing.step, self.pairing.parent)
         return replace(judged, reason=f"{judged.reason}; {said}")
 
@@ -284,7 +315,7 @@ class _Contest:
     ) -> list[Judged]:
         twin = self._open(job)
         stored = self.bench.store.samples(session)
-        watch = _watch(job, stored)
+        watch = watch_stored(job, stored)
         arms: Arms = {"A": self.pairing.parent, "B": self.pairing.step}
         control: Arms = {"A": self.pairing.parent, "B": twin}
         samplers = (
@@ -312,10 +343,12 @@ class _Contest:
         pair = (self.pairing.parent, self.pairing.step)
         if self._twin is None:
             room, where, limit = self.bench.room, self.bench.placement, self.bench.profile.limit
-            parent, step = (probe(room, each, where, limit) for each in pair)
-            guards.require_same_facts(
-                speed_tools.BENCH, parent.facts, step.facts, "the parent and the step"
-            )
+            said = [probe(room, each, where, limit) for each in pair]
+            for each in said:
+                self.bench.fit(each)
+            across = self.pairing.across
+            parent, step = (each.common_facts if across else each.facts for each in said)
+            guards.require_same_facts(speed_tools.BENCH, parent, step, "the parent and the step")
             self._twin = make_twin(self.bench.room.lab, self.pairing.parent)
         for binaries in (*pair, self._twin):
             guards.require_own_binaries(binaries, job.target)
@@ -335,7 +368,7 @@ class _Contest:
             self.bench.store.add(session, track, list(samples.values()))
 
         inner = ProcessSampler(self.bench.room, job, arms, watch)
-        return StoredSampler(inner, write, _find_recent(stored, track, time()))
+        return StoredSampler(inner, write, find_recent(stored, track, time()))
 
     def _key(self, job: Job, run: int) -> SessionKey:
         bench, (parent, step) = self.bench, (self.pairing.parent, self.pairing.step)
@@ -361,23 +394,3 @@ class _Contest:
 
 def _is_settled(judged: Judged, plan: Plan) -> bool:
     return judged.verdict is not Speed.INCONCLUSIVE or judged.quads == plan.looks[-1]
-
-
-def _watch(job: Job, stored: Sequence[StoredSample]) -> Watch:
-    """A watch that has seen the stored samples: they must be of the same fingerprint too."""
-    watch = Watch()
-    for one in stored:
-        watch.require_same(job.target, one.sample.cell, one.sample.arm, one.sample.facts)
-    return watch
-
-
-def _find_recent(
-    stored: Sequence[StoredSample], track: Track, now: float
-) -> dict[tuple[int, int], dict[str, Sample]]:
-    """Samples of a moment ago by quad and position: those of a quad that was cut off."""
-    found: dict[tuple[int, int], dict[str, Sample]] = defaultdict(dict)
-    for one in stored:
-        # A calendar that was set back makes the age negative: then nothing is recent.
-        if one.track == track and one.sample.quad and 0 <= now - one.taken < RECENT_SECONDS:
-            found[one.sample.quad, one.sample.position][one.sample.cell] = one.sample
-    return dict(found)

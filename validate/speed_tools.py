@@ -26,7 +26,8 @@ NUMBERS = frozenset(
     ("test_time", "avg_ns", "stddev_ns", "avg_ts", "stddev_ts", "samples_ns", "samples_ts")
 )
 _OFFLOADED = re.compile(r"offloaded (\d+/\d+) layers")
-_SPLITS = re.compile(r"graph[^:\n]*: nodes = \S+, splits = ([^,\n]+)")
+# b11549 says it of every graph, b10566 once: `sched_reserve: graph splits = 1`.
+_SPLITS = re.compile(r"graph(?:[^:\n]*: nodes = \S+,)? splits = ([^,\n]+)")
 _PATH = re.compile(
     r"^ggml_(?:vulkan|cuda|metal|sycl)\w*: *\d+ = .*|^  Device \d+: .*", re.MULTILINE
 )
@@ -64,22 +65,26 @@ def bench_arguments(
     Cache types, batch sizes and polling are the defaults of b11549, written out.
     """
     sizes = ("-p", str(prompt), "-n", str(generate), "-d", ",".join(map(str, depths)))
-    return ("-m", model, *sizes, "-r", "1", *_bench_settings(placement), "-o", "jsonl")
+    return ("-m", model, *sizes, "-r", "1", *bench_settings(placement), "-o", "jsonl")
 
 
 def probe_arguments(model: str, placement: Placement) -> tuple[str, ...]:
     """llama-bench: one token, told in detail on stderr."""
     sizes = ("-p", "1", "-n", "0", "-r", "1", "--no-warmup", "-v")
-    return ("-m", model, *sizes, *_bench_settings(placement), "-o", "jsonl")
+    return ("-m", model, *sizes, *bench_settings(placement), "-o", "jsonl")
 
 
-def _bench_settings(placement: Placement) -> tuple[str, ...]:
+def bench_settings(
+    placement: Placement, ubatches: Sequence[int] = (512,), *, flash: bool = False
+) -> tuple[str, ...]:
+    """What llama-bench is told beside model and sizes; several micro-batches run in turn."""
     where = ("-dev", placement.device, "-ngl", str(placement.layers), "-t", str(placement.threads))
-    memory = ("-fa", "0", "-lm", "mmap", "-ctk", "f16", "-ctv", "f16", "-b", "2048", "-ub", "512")
-    return (*where, *memory, "-nopo", "0", "--poll", "50", "--prio", "0")
+    memory = ("-fa", str(int(flash)), "-lm", "mmap", "-ctk", "f16", "-ctv", "f16")
+    batch = ("-b", "2048", "-ub", ",".join(map(str, ubatches)))
+    return (*where, *memory, *batch, "-nopo", "0", "--poll", "50", "--prio", "0")
 
 
-def bench_settings_reported(placement: Placement) -> Facts:
+def bench_settings_reported(placement: Placement) -> dict[str, str]:
     """The same settings as llama-bench reports them in a row."""
     return {
         "devices": placement.device,
@@ -104,10 +109,10 @@ def name_test(prompt: int, generate: int, depth: int) -> str:
 def read_bench(output: str, placement: Placement) -> Table:
     """The rows of `llama-bench -r 1 -o jsonl` in tokens/s."""
     cases: dict[str, Reading] = {}
-    for row in _read_rows(BENCH, output):
-        name, reading = _convert(BENCH, row, _read_bench_row)
+    for row in read_rows(BENCH, output):
+        name, reading = convert_row(BENCH, row, _read_bench_row)
         require_as_asked(BENCH, reading.facts, bench_settings_reported(placement))
-        _add(BENCH, cases, name, reading)
+        add_case(BENCH, cases, name, reading)
     return Table(cases)
 
 
@@ -115,7 +120,7 @@ def _read_bench_row(row: Mapping[str, Any]) -> tuple[str, Reading]:
     prompt, generate = int(row["n_prompt"]), int(row["n_gen"])
     (nanoseconds,) = row["samples_ns"]
     seconds = float(nanoseconds) / 1e9
-    facts = {key: _say(value) for key, value in row.items() if key not in NUMBERS}
+    facts = {key: say_fact(value) for key, value in row.items() if key not in NUMBERS}
     if facts["build_commit"].endswith("-dirty"):
         raise ValueError("a build of an edited source")
     name = name_test(prompt, generate, int(row["n_depth"]))
@@ -149,17 +154,17 @@ def read_batched(output: str, placement: Placement) -> Table:
         "flash_attn": "0",
     }
     cases: dict[str, Reading] = {}
-    for row in _read_rows(BATCHED, output):
-        for name, reading in _convert(BATCHED, row, _read_batched_row):
+    for row in read_rows(BATCHED, output):
+        for name, reading in convert_row(BATCHED, row, _read_batched_row):
             require_as_asked(BATCHED, reading.facts, asked)
-            _add(BATCHED, cases, name, reading)
+            add_case(BATCHED, cases, name, reading)
     return Table(cases)
 
 
 def _read_batched_row(row: Mapping[str, Any]) -> list[tuple[str, Reading]]:
     names = name_batched(int(row["pp"]), int(row["tg"]), int(row["pl"]))
     asked = ("n_kv_max", "n_batch", "n_ubatch", "flash_attn", "is_pp_shared", "n_gpu_layers")
-    facts = {key: _say(row[key]) for key in (*asked, "n_threads", "n_threads_batch")}
+    facts = {key: say_fact(row[key]) for key in (*asked, "n_threads", "n_threads_batch")}
     return [
         (name, Reading(float(row[f"speed_{kind}"]), float(row[f"t_{kind}"]), facts))
         for name, kind in zip(names, ("pp", "tg"), strict=True)
@@ -180,11 +185,11 @@ def read_ops(output: str, placement: Placement) -> Table:
     cases: dict[str, Reading] = {}
     skipped: dict[str, str] = {}
     for row in _load_sql(output):
-        name, reading, reason = _convert(OPS, row, lambda row: _read_op_row(row, placement))
+        name, reading, reason = convert_row(OPS, row, lambda row: _read_op_row(row, placement))
         if reading is None:
             skipped[name] = reason
         else:
-            _add(OPS, cases, name, reading)
+            add_case(OPS, cases, name, reading)
     return Table(cases, skipped)
 
 
@@ -232,16 +237,17 @@ def _allow(action: int, *_: str | None) -> int:
     return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
 
 
-def _read_rows(tool: str, output: str) -> list[dict[str, Any]]:
+def read_rows(tool: str, output: str) -> list[dict[str, Any]]:
+    """The lines of JSON among what a program printed. Raises InvalidMeasurement for a torn one."""
     rows = []
     for line in output.splitlines():
         if line.startswith("{"):
-            row: dict[str, Any] = _convert(tool, line, json.loads)
+            row: dict[str, Any] = convert_row(tool, line, json.loads)
             rows.append(row)
     return rows
 
 
-def _convert(tool: str, row: Given, convert: Callable[[Given], Made]) -> Made:
+def convert_row(tool: str, row: Given, convert: Callable[[Given], Made]) -> Made:
     """Read a row; one of another form is no measurement."""
     try:
         return convert(row)
@@ -252,7 +258,8 @@ def _convert(tool: str, row: Given, convert: Callable[[Given], Made]) -> Made:
         ) from error
 
 
-def _add(tool: str, cases: dict[str, Reading], name: str, reading: Reading) -> None:
+def add_case(tool: str, cases: dict[str, Reading], name: str, reading: Reading) -> None:
+    """Take a reading. Raises InvalidMeasurement for a second one of a case, or for no number."""
     if name in cases:
         raise InvalidMeasurement(f"{tool} measured {name} twice in one process")
     if not (0 < reading.value < math.inf and 0 < reading.seconds < math.inf):
@@ -260,5 +267,6 @@ def _add(tool: str, cases: dict[str, Reading], name: str, reading: Reading) -> N
     cases[name] = reading
 
 
-def _say(value: object) -> str:
+def say_fact(value: object) -> str:
+    """A value of a row as facts hold it."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -13,12 +13,15 @@ from validate.artifacts import Binary, StepBinaries
 from validate.room import Model, Room
 
 
-def make_step(folder: Path, programs: Mapping[str, str]) -> StepBinaries:
-    """A step whose programs are the given scripts; `sys` is imported in them."""
+def make_step(folder: Path, programs: Mapping[str, str], options: str = "") -> StepBinaries:
+    """A step whose programs are the given scripts; `sys` is imported in them.
+
+    `options` are Python's: "-IS" halves the start of those that need no package.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     files = {}
     for name, body in programs.items():
-        text = f"#!{sys.executable}\nimport sys\n{dedent(body)}"
+        text = f"#!{sys.executable} {options}\nimport sys\n{dedent(body)}"
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
         files[name] = Binary(hashlib.sha256(text.encode()).hexdigest(), len(text))

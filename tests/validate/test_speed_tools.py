@@ -77,6 +77,14 @@ def test_the_captured_probe_of_a_cpu() -> None:
     assert probe.offloaded == ""
 
 
+def test_the_graph_splits_as_b10566_says_them() -> None:
+    said = "sched_reserve: graph nodes  = 98\nsched_reserve: graph splits = {}\n"
+    assert read_probe("", said.format("1")).splits == ("1",)
+    assert read_probe("", said.format("2 (with bs=512), 1 (with bs=1)")).splits == (
+        "2 (with bs=512)",
+    )
+
+
 def test_the_probe_of_a_gpu() -> None:
     """Made up from the format strings of ggml-vulkan.cpp and llama-model.cpp (b11549)."""
     path = "ggml_vulkan: 0 = AMD (RADV) | uma: 1 | int dot: 1 | matrix cores: KHR_coopmat"

@@ -14,7 +14,8 @@ from validate.backend_ops import TARGET as OPS
 from validate.room import ENDED_BY_ITSELF, Launch, Room, last_line
 from validate.vulkan.kit import REMEDY, Kit
 
-LISTER = "llama-results"  # any program that takes --list-devices
+LISTER = "llama-results"
+LISTERS = (LISTER, "llama-bench")  # programs that take --list-devices
 SECONDS = 120.0
 SOFTWARE_NAMES = ("llvmpipe", "lavapipe", "swiftshader")
 # What a machine with a GPU driver has, or a user who names one.
@@ -146,10 +147,11 @@ def with_layers(launch: Launch, kit: Kit) -> Launch:
 def list_devices(room: Room, binaries: StepBinaries, launch: Launch) -> dict[str, str]:
     """The Vulkan devices that a program sees. Raises InvalidMeasurement when it fails."""
     there = replace(room, launch=launch)
-    done = there.run(binaries, LISTER, "--list-devices", seconds=SECONDS)
+    lister = next((name for name in LISTERS if name in binaries.uses), LISTER)
+    done = there.run(binaries, lister, "--list-devices", seconds=SECONDS)
     if done.code not in ENDED_BY_ITSELF:
         said = last_line(done.stdout, done.stderr)
-        raise InvalidMeasurement(f"{LISTER} --list-devices ended with {done.code}: {said}")
+        raise InvalidMeasurement(f"{lister} --list-devices ended with {done.code}: {said}")
     return parse_devices(done.text + "\n" + done.stderr.decode("utf-8", "replace"))
 
 

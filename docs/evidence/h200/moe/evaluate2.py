@@ -1,0 +1,69 @@
+"""Intervals of what measure2.py wrote: python docs/evidence/h200/moe/evaluate2.py moe2-0.jsonl moe2-1.jsonl
+
+For every model and cell: speed of the second arm over the first, Hodges-Lehmann with the exact 95 % Wilcoxon interval
+over quads (validate/statistics.py), Holm's p over all rows; `head -> copy` is the A/A control, whose interval is the
+floor of its cell. FASTER/SLOWER as validate.comparison.judge says with margin max(2 %, floor), where Holm upholds it;
+INVALID for a model whose control differs from itself. A SLOWER wants a second run: confirm2.sh.
+"""
+import json
+import math
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[4]))
+from validate.cells import Speed  # noqa: E402
+from validate.comparison import find_unfit, judge, measure_floor  # noqa: E402
+from validate.statistics import hodges_lehmann, holm, signed_rank_p  # noqa: E402
+
+PAIRS = [("b10566", "head"), ("head", "a"), ("a", "ab"), ("head", "ab"), ("b10566", "ab")]
+CONTROL = ("head", "copy")
+ALPHA, MARGIN = 0.05, 0.02
+
+
+def read(paths):
+    """Speeds by (model, prompt, ubatch), quad and arm: two a quad. Only complete quads that count."""
+    rows = [json.loads(line) for path in paths for line in Path(path).read_text().splitlines()]
+    good = {(row["gpu"], row["quad"]) for row in rows if row["end"] and row["complete"] and not row["warm"]}
+    found = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    for row in rows:
+        if not row["end"] and (row["gpu"], row["quad"]) in good:
+            speed = row["prompt"] * len(row["ns"]) / sum(row["ns"]) * 1e9
+            found[row["model"], row["prompt"], row["ubatch"]][row["gpu"], row["quad"]][row["arm"]].append(speed)
+    return found
+
+
+def differences(quads, first, second):
+    """The mirrored pairs' difference of logarithms, quad by quad."""
+    both = [arms for arms in quads.values() if len(arms.get(first, ())) == len(arms.get(second, ())) == 2]
+    return [sum(map(math.log, arms[second])) / 2 - sum(map(math.log, arms[first])) / 2 for arms in both]
+
+
+def main():
+    found = read(sys.argv[1:])
+    if not found:
+        sys.exit("no complete quad: nothing was measured")
+    rows, p_values = [], {}
+    controls = {cell: differences(quads, *CONTROL) for cell, quads in found.items()}
+    unfit = {model: find_unfit({str(c): d for c, d in controls.items() if c[0] == model}, 0.01) for model, _, _ in found}
+    for cell, quads in sorted(found.items()):
+        control = controls[cell]
+        margin = max(MARGIN, measure_floor(control, ALPHA))
+        for first, second in PAIRS:
+            if diffs := differences(quads, first, second):
+                estimate = hodges_lehmann(diffs, ALPHA)
+                p_values[str(len(rows))] = signed_rank_p(diffs)
+                rows.append((cell, first, second, estimate, margin))
+    adjusted = holm(p_values)
+    print("| model, prompt, ubatch | from | to | ratio (95 %) | quads | margin | Holm p | |\n|---|---|---|---|---|---|---|---|")
+    for index, ((model, prompt, ubatch), first, second, estimate, margin) in enumerate(rows):
+        verdict, p = judge(estimate, margin), adjusted[str(index)]
+        if verdict in (Speed.FASTER, Speed.SLOWER) and p > ALPHA:
+            verdict = Speed.INCONCLUSIVE
+        said = "INVALID" if unfit[model] else verdict.value
+        ratio = f"{math.exp(estimate.center):.3f} ({math.exp(estimate.low):.3f} .. {math.exp(estimate.high):.3f})"
+        print(f"| {model}, {prompt}, {ubatch} | {first} | {second} | {ratio} | {estimate.quads} | {100 * math.expm1(margin):.1f} % | {p:.2g} | {said} |")
+    print("\n".join(filter(None, unfit.values())))
+
+
+main()
