@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from isa_toolchain import Compiled, Pipeline, RootMissingError, Toolchain, report
+from isa_toolchain import Compiled, Pipeline, RootMissingError, Toolchain, report, run_check
 
 SUBGROUP = 64
 COLUMNS = range(1, 9)
@@ -75,3 +75,12 @@ def look_for_spills(check: str, wanted: MatVec, toolchain: Toolchain | None, tre
     answers = toolchain.compile_all(asked)
     rows = [row(pipeline, answer) for pipeline, answer in zip(asked, answers, strict=True)]
     return report(check, [*rows, *absent(wanted, shaders)], answers)
+
+
+def run_spill_check(script: Path, purpose: str, wanted: MatVec) -> int:
+    """Read the command line of a check named after its script, run it, return the exit status."""
+
+    def measure(toolchain: Toolchain | None, tree: Path) -> int:
+        return look_for_spills(script.stem, wanted, toolchain, tree)
+
+    return run_check(script, purpose, measure)

@@ -13,10 +13,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from isa_toolchain import Toolchain, run_check
-from mat_vec_spill import MatVec, look_for_spills
+from mat_vec_spill import MatVec, run_spill_check
 
-CHECK = "vulkan_mmvq_rocmfp4"
 WANTED = MatVec(
     "mul_mat_vecq.comp",
     (
@@ -28,10 +26,5 @@ WANTED = MatVec(
 )
 
 
-def measure(toolchain: Toolchain | None, tree: Path) -> int:
-    """Compile, report, and return the exit status."""
-    return look_for_spills(CHECK, WANTED, toolchain, tree)
-
-
 if __name__ == "__main__":
-    sys.exit(run_check(Path(__file__), __doc__, measure))
+    sys.exit(run_spill_check(Path(__file__), __doc__, WANTED))
