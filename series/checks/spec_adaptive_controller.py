@@ -86,6 +86,23 @@ COLD: Final = Machine(
     0,
 )
 STALL: Final = 30
+
+
+def recorded(name: str, speeds: Sequence[float], flat: float, step: float) -> Machine:
+    """Give the machine on which fixed lengths at acceptance .95 had these speeds (tok/s)."""
+    times = [1000 * expected((0.95,), n) / speed for n, speed in enumerate(speeds)]
+    drafting = [0.0, *(flat + step * n for n in range(1, len(times)))]
+    batches = tuple(a - b for a, b in zip(times, drafting, strict=True))
+    return Machine(name, batches, flat, step)
+
+
+# Contests on two cores (docs/evidence/speculation/cpu); what of a round is drafting is a guess.
+TWO_TOPS: Final = (
+    recorded("two tops, dflash", (230, 267, 290, 257, 269, 276, 284, 326), 1.2, 0),
+    recorded("two tops, mtp", (269, 322, 339, 284, 290, 301, 307, 351), 0.2, 0.25),
+)
+LEARNT, JUDGED = 256, 512  # tokens of a contest
+EARLY: Final = 0.97
 MTP: Final = (0.75, 0.62, 0.5, 0.42, 0.36, 0.3, 0.26)  # all of the first i accepted
 PROFILES: Final[dict[str, Rates]] = {f"p={p}": (p,) for p in (0.0, 0.3, 0.5, 0.7, 0.85, 0.95)} | {
     "mtp": tuple(b / a for a, b in itertools.pairwise((1.0, *MTP))),
@@ -166,6 +183,37 @@ def steady(player: Player, machine: Machine) -> Iterator[Outcome]:
     yield Outcome(
         f"{machine.name}/longest drop of the length as p rises", max(falls), 0.5, least=False
     )
+
+
+def window(rates: Rates, lengths: Sequence[int]) -> list[int]:
+    """Leave out the rounds of the first tokens, and those behind the judged ones."""
+    before = itertools.accumulate((expected(rates, n) for n in lengths), initial=0.0)
+    at = zip(before, lengths, strict=False)
+    return [n for tokens, n in at if LEARNT <= tokens < LEARNT + JUDGED]
+
+
+def early(player: Player, machine: Machine) -> Iterator[Outcome]:
+    """A contest is short: what was learnt in its first tokens, of a slow start too, is right."""
+    for (name, rates), (noise, warm) in itertools.product(
+        PROFILES.items(), ((0.05, 1.0), (0.08, 1.0), (0.05, 1.5))
+    ):
+        runs = [
+            player.play(
+                machine,
+                [[(1e9, rates)]],
+                seed=s,
+                tokens=1.5 * JUDGED + LEARNT,
+                noise=noise,
+                warm=warm,
+            )
+            for s in range(1, 13)
+        ]
+        got = sum(priced(machine, rates, window(rates, run["lengths"])) for run in runs) / len(runs)
+        yield Outcome(
+            f"{machine.name}/{name}, noise {noise}, slow start {warm}/of the best fixed, early",
+            got / machine.best_fixed([rates]),
+            EARLY,
+        )
 
 
 PHASES: Final = ((0.95, 0.0, 400), (0.9, 0.4, 600), (0.9, 0.4, 60), (0.95, 0.2, 1000))
@@ -297,6 +345,7 @@ def speed(player: Player, machine: Machine) -> Iterator[Outcome]:
 
 CASES: Final[tuple[Callable[[Player, Machine], Iterator[Outcome]], ...]] = (
     steady,
+    early,
     alternating,
     several_slots,
     recovery,
@@ -335,7 +384,7 @@ def run(player: Player, cases: str) -> int:
     jobs = [
         (case, machine)
         for case in CASES
-        for machine in MACHINES
+        for machine in (*MACHINES, *(TWO_TOPS if case in (steady, early) else ()))
         if case.__name__ in cases.split(",")
     ]
     with ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -6,6 +6,7 @@
 //   draft_ms FLAT STEP                  time of a round of drafting: flat, and per step of the longest draft
 //   stall X                             a batch of a new width, and the first after a new number of accepted tokens,
 //                                       takes X times as long (a GPU that compiles what it has not run yet)
+//   warm X                              the first round takes X times as long, later ones less and less so (8 rounds: 1/e)
 //   noise SD   drift X                  log-normal noise of each time, total slow-down at the end (1 = none)
 //   phase SEQ TOKENS A1 A2 ...          acceptance of each position given the one before, repeats cyclically
 //   reach R                             probability that the drafter goes on to the next token (p_min)
@@ -42,7 +43,7 @@ struct phase {
 struct scenario {
     std::string policy = "adaptive";
     int    fixed = 0, n_seq = 1, n_min = 0, n_max = 7, seed = 1, request = 0;
-    double n_tokens = 4000, flat = 0, step = 0, noise = 0, drift = 1, reach = 1, stall = 1, mixed = 0, skip = 0, hostile = 0;
+    double n_tokens = 4000, flat = 0, step = 0, noise = 0, drift = 1, reach = 1, stall = 1, warm = 1, mixed = 0, skip = 0, hostile = 0;
     bool   replay = false;
     vec    verify = { 1, 2 };
 
@@ -76,6 +77,8 @@ static scenario read_scenario(std::istream & in) {
             words >> s.flat >> s.step;
         } else if (key == "stall") {
             words >> s.stall;
+        } else if (key == "warm") {
+            words >> s.warm;
         } else if (key == "noise") {
             words >> s.noise;
         } else if (key == "drift") {
@@ -134,6 +137,7 @@ struct game {
 
     double noisy(double t) {
         t *= 1.0 + (s.drift - 1.0)*progress();
+        t *= 1.0 + (s.warm - 1.0)*std::exp(-n_rounds/8.0);
         return s.noise > 0 ? t*std::exp(s.noise*std::normal_distribution<double>(0, 1)(rng)) : t;
     }
 
