@@ -22,7 +22,7 @@ python3 -m validate.shape_models write dense-27b $BIG/dense-27b.gguf --endless -
 el "27B models"; ls -la $BIG/*.gguf
 N=$(nproc); L=$(( N - 4 ))
 (taskset -c $L-$(( N - 1 )) env GGML_VK_VISIBLE_DEVICES=0 python3 $E/gpu.py $K/bin/llama-server $BIG/dense-27b.gguf $BIG/dflash2-27b.gguf,$BIG/dflash-27b.gguf Vulkan0 $(( $(left) - 15 )) $K/o/gpu.jsonl > $K/o/gpu.log 2>&1) &
-[ "$LANES" = 0 ] || (taskset -c 0-$(( L - 1 )) python3 $E/lanes.py $K/bin/llama-server $K/deep $L $(( $(left) - 25 )) $K/o/lanes.jsonl > $K/o/lanes.log 2>&1) &
+[ "$LANES" = 0 ] || (taskset -c 0-$(( L - 1 )) python3 $E/lanes.py $K/bin/llama-server $K/deep 0-$(( L - 1 )) $(( $(left) - 25 )) $K/o/lanes.jsonl > $K/o/lanes.log 2>&1) &
 save() { cp -f $K/o/*.jsonl $K/o/*.txt $K/o/*.log $OUT/ 2>/dev/null; }
 while [ $(left) -gt 4 ] && [ -n "$(jobs -r)" ]; do sleep 3; save; done
 kill $(jobs -p) 2>/dev/null; sleep 1; kill -9 $(pgrep -f $K/bin/llama-server) 2>/dev/null
