@@ -102,7 +102,7 @@ TWO_TOPS: Final = (
     recorded("two tops, mtp", (269, 322, 339, 284, 290, 301, 307, 351), 0.2, 0.25),
 )
 LEARNT, JUDGED = 256, 512  # tokens of a contest
-EARLY: Final = 0.97
+EARLY: Final = 0.975
 MTP: Final = (0.75, 0.62, 0.5, 0.42, 0.36, 0.3, 0.26)  # all of the first i accepted
 PROFILES: Final[dict[str, Rates]] = {f"p={p}": (p,) for p in (0.0, 0.3, 0.5, 0.7, 0.85, 0.95)} | {
     "mtp": tuple(b / a for a, b in itertools.pairwise((1.0, *MTP))),
