@@ -1,7 +1,8 @@
 """A stand-in for a HIP toolchain: a shell script in place of clang, and a tree for it.
 
 The real one is tried by test_e2e_hip.py; here it is what fails and what is not done again. The
-script takes `KERNEL NAME SPILLS` lines of a file (and of what it includes) for its kernels.
+script takes `KERNEL NAME SPILLS` lines of a file (and of what it includes) for its kernels. Its
+intermediate code has a function for each, with the number in it.
 """
 
 from __future__ import annotations
@@ -17,13 +18,23 @@ case "$*" in
 *--version*) echo "stand-in clang version 17.0.6 (1)"; exit;;
 *" -E "*) cat >/dev/null; echo "marked 5.7.1"; exit;;
 esac
-for source; do :; done
+for source; do [ "$last" = -o ] && out=$source; last=$source; done
 dir=$(dirname "$source")
 [ "$source" = - ] && { cat >/dev/null; set -- trial; text="KERNEL _Z5trialv 0"; }
-[ "$source" = - ] || { echo "$source" >>"$0.log"; text=$(cat "$source" "$dir"/common.cuh); }
+case "$source" in
+-) ;;
+*.ll) text=$(sed -n 's/^define amdgpu_kernel void @\(.*\)() { ;\(.*\)/KERNEL \1 \2/p' "$source")
+    echo "$text" | sed -n 's/^KERNEL \([^ ]*\).*/\1/p' >>"$0.kernels";;
+*) echo "$source" >>"$0.log"; text=$(cat "$source" "$dir"/common.cuh);;
+esac
 case "$text" in
 *CRASH*) kill -SEGV $$;;
 *BROKEN*) echo "$source:1:1: error: no such type" >&2; exit 1;;
+esac
+case "$*" in
+*-emit-llvm*)
+    echo "$text" | sed -n 's/^KERNEL \([^ ]*\) \([0-9]*\).*/define amdgpu_kernel void @\1() { ;\2\n}/p' >"$out"
+    exit;;
 esac
 say() { echo "k.cu:1:1: remark: $1 [-Rpass-analysis=kernel-resource-usage]" >&2; }
 echo "$text" | while read -r word name spills; do
@@ -62,5 +73,14 @@ def make_hip_root(tmp_path: Path, clang: str = CLANG) -> Place:
 
 def compiled_files(place: Place) -> list[str]:
     """The files that the stand-in has compiled so far, in any order."""
-    log = place.top / "usr/bin/clang++-17.log"
+    return _read_log(place, "log")
+
+
+def compiled_kernels(place: Place) -> list[str]:
+    """The kernels that it has compiled from intermediate code so far, in any order."""
+    return _read_log(place, "kernels")
+
+
+def _read_log(place: Place, suffix: str) -> list[str]:
+    log = place.top / f"usr/bin/clang++-17.{suffix}"
     return sorted(Path(line).name for line in log.read_text().split()) if log.exists() else []

@@ -13,7 +13,14 @@ from pathlib import Path
 import pytest
 
 from series.model import Claim, IsaAllowance, Series
-from tests.validate.hip_stand_ins import CLANG, CUDA, TREE, compiled_files, make_hip_root
+from tests.validate.hip_stand_ins import (
+    CLANG,
+    CUDA,
+    TREE,
+    compiled_files,
+    compiled_kernels,
+    make_hip_root,
+)
 from tests.validate.tiny_project import Change, make_stack
 from upstream.errors import EnvironmentFault, ExitCode, InvalidMeasurement, UsageError
 from upstream.git import Git
@@ -114,6 +121,27 @@ def test_a_second_run_compiles_nothing(lab: Lab, shop: Workshop, place: Place) -
     assert len(compiled_files(place)) == 2
 
 
+def test_only_kernels_that_no_other_file_has_are_compiled(
+    lab: Lab, shop: Workshop, place: Place
+) -> None:
+    more = Change("more.patch", {CUDA + "norm.cu": f"{NORM}KERNEL _Z3newf 0\n"})
+    run = measure(lab, shop, place, more)
+    assert [step.changes.new for step in run.steps] == [1]
+    assert len(compiled_files(place)) == 2  # the front end sees both
+    assert compiled_kernels(place) == ["_Z3newf", "_Z4backf", "_Z4normf"]
+
+
+def test_a_kernel_that_the_second_half_refuses_is_compiled_with_its_file(
+    lab: Lab, shop: Workshop, tmp_path: Path
+) -> None:
+    refuses = CLANG.replace("*.ll) text=", '*.ll) echo "error: old" >&2; exit 1; text=')
+    assert refuses != CLANG
+    place = make_hip_root(tmp_path / "refusing", refuses)
+    run = measure(lab, shop, place, SPILL)
+    assert run.judged[0].word is Word.SPILLS
+    assert len(compiled_files(place)) == 4
+
+
 @pytest.mark.parametrize(
     ("words", "reason"), [("CRASH", "exit code -11"), ("BROKEN", "error: no such type")]
 )
@@ -131,7 +159,8 @@ def test_a_file_that_does_not_compile_is_named_and_the_rest_goes_on(
     assert found["norm.cu _Z4normf"].word is Word.SPILLS
     assert hip_exit_code(run) is ExitCode.GATE_FAILED
     measure(lab, shop, place, bad)
-    assert len(compiled_files(place)) == 5  # what failed is tried again, the rest is kept
+    # What failed is tried again, as kernels and as a file; the rest is kept.
+    assert len(compiled_files(place)) == 7
 
 
 def test_a_file_without_numbers_is_invalid(lab: Lab, shop: Workshop, place: Place) -> None:

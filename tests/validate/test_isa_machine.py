@@ -19,13 +19,12 @@ from tests.validate.isa_stand_ins import (
     write_program,
 )
 from upstream.errors import CommandError, EnvironmentFault, ExitCode, InvalidMeasurement
-from upstream.git import EMPTY_TREE, Git, Stage
+from upstream.git import Git
 from upstream.lab import Lab
 from validate.glslc_features import BACKEND, try_features
-from validate.isa import recording
 from validate.isa.compilers import compilers_at_hand, find_compilers, open_compiler
 from validate.isa.place import Place, open_root
-from validate.isa.recording import Bench, open_bench
+from validate.isa.recording import open_bench
 from validate.isa.spirv import Shader, read_defaults
 from validate.isa.statistics import NAMES, Request, ask_compilers
 from validate.isa.workshop import open_workshop
@@ -119,7 +118,7 @@ def test_no_compiler_that_carries_the_backend(tmp_path: Path, lab: Lab) -> None:
         open_workshop(lab, git) as shop,
         pytest.raises(EnvironmentFault, match="drm-shim") as raised,
     ):
-        open_bench(shop, [open_compiler(place)], 2)
+        open_bench(shop, [open_compiler(place)])
     assert "trixie-backports" in raised.value.remedy
 
 
@@ -188,49 +187,14 @@ def test_a_crashed_compiler_names_its_variant_and_goes_on(tmp_path: Path, lab: L
     git = Git(lab.repository)
     git.create()
     requests = [Request(compiler, mat_vec(rows=rows), shader) for rows in (2, 6, 4, 7, 8)]
-    with open_workshop(lab, git) as shop:
-        found = ask_compilers(shop, requests, jobs=1)
+    with open_workshop(lab, git, jobs=1) as shop:
+        found = ask_compilers(shop, requests)
         kept = shop.look_up(each.key for each in requests)
     errors = [found[each.key].error for each in requests]
     assert [bool(error) for error in errors] == [False, True, False, True, False]
     assert "signal 11" in errors[1]
     assert "Segmentation fault" in errors[3]
     assert len(kept) == 3
-
-
-def test_the_generator_runs_again_only_for_other_shaders(
-    tmp_path: Path, lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The generator is a stand-in that fails at its second run, as one that is interrupted does."""
-    git, ran = Git(lab.repository), list[Path]()
-    git.create()
-
-    def generate(bench: Bench, _features: object) -> dict[str, tuple[str, ...]]:
-        (bench.shop.work / "a.comp.cpp").write_text(f"{len(ran)}")
-        ran.append(bench.shop.work)
-        if len(ran) == 2:
-            raise InvalidMeasurement("interrupted")
-        return {"a": ("-c", "a.comp")}
-
-    def write_ggml(host: str, shader: str) -> str:
-        files = {"src/ggml-vulkan/h.cpp": host, f"{recording.SHADERS}/a.comp": shader}
-        stages = [
-            Stage("100644", git.write_blob(text.encode()), 0, name) for name, text in files.items()
-        ]
-        return git.edit_tree(EMPTY_TREE, stages, lab.scratch)
-
-    monkeypatch.setattr(recording, "_run_generator", generate)
-    compiler = make_compiler(make_root(tmp_path, {}), tmp_path / "driver")
-    with open_workshop(lab, git) as shop:
-        bench = Bench(shop, compiler, "glslc")
-        first = recording._generate(bench, write_ggml("1", "1"), ())
-        assert recording._generate(bench, write_ggml("2", "1"), ()) == first
-        assert len(ran) == 1
-        with pytest.raises(InvalidMeasurement):
-            recording._generate(bench, write_ggml("2", "2"), ())
-        again = recording._generate(bench, write_ggml("1", "1"), ())
-        assert (again, len(ran)) == (first, 3)
-        assert (shop.work / "a.comp.cpp").read_text() == "2"
 
 
 def test_the_recording_glslc(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     lab = open_lab()
     git = Git(lab.repository)
     git.create()
-    with open_workshop(lab, git) as shop:
+    with open_workshop(lab, git, args.jobs) as shop:
 
         def find() -> HipCompiler:
             return find_hip_compiler(lab, shop.folder, args.root)
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _show_steps(args: argparse.Namespace, shop: Workshop, find: Callable[[], HipCompiler]) -> int:
     series = load_series(args.series)
-    found = measure_hip(shop, series, _load_stack(args, shop.git), find, args.jobs)
+    found = measure_hip(shop, series, _load_stack(args, shop.git), find, bar=True)
     if args.json:
         write_json(document_hip(found))
     else:
@@ -91,7 +91,7 @@ def _show(
     args: argparse.Namespace, lab: Lab, shop: Workshop, find: Callable[[], HipCompiler]
 ) -> int:
     name, tree = _choose_tree(args, lab, shop.git)
-    found = survey_files(HipBench(shop, find(), max(1, args.jobs)), tree, name, args.all)
+    found = survey_files(HipBench(shop, find(), bar=True), tree, name, args.all)
     if args.json:
         write_json(document_survey(found))
     else:

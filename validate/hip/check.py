@@ -30,7 +30,7 @@ def check_hip(lab: Lab, git: Git, pair: StepPair, jobs: int = 2) -> CheckResult:
     """Compile what a step changes in ggml-cuda and judge it; only shown, as "not run", without a
     compiler. Nothing is installed or made for it.
     """
-    with open_workshop(lab, git) as shop:
+    with open_workshop(lab, git, jobs) as shop:
         if shop.subtree(pair.step_tree) == shop.subtree(pair.parent_tree):
             return CheckResult(CHECK, Verdict.IDENTICAL, SAME, cached=True)
         parent = HipSide(pair.parent, read_hip_tree(shop, pair.parent_tree))
@@ -40,7 +40,7 @@ def check_hip(lab: Lab, git: Git, pair: StepPair, jobs: int = 2) -> CheckResult:
         compiler = hip_compiler_at_hand(lab, shop.folder)
         if compiler is None:
             return CheckResult(CHECK, Verdict.INFORMATION, NOT_RUN, cached=True)
-        return summarize_hip(compare_sides(shop, [(parent, step)], lambda: compiler, jobs))
+        return summarize_hip(compare_sides(shop, [(parent, step)], lambda: compiler, bar=True))
 
 
 def summarize_hip(run: HipRun) -> CheckResult:

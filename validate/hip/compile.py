@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from upstream.errors import CommandError, InvalidMeasurement
 from upstream.process import Completed
-from upstream.progress import show_progress
-from validate.hip.compiler import HipCompiler
+from upstream.progress import Meter, show_progress
+from validate.hip.compiler import GPU, HipCompiler
 from validate.hip.kernels import Kernel, name_kernels
-from validate.hip.remarks import parse_remarks
+from validate.hip.module import Unit, read_module, weigh
+from validate.hip.remarks import PASS, parse_remarks
 from validate.hip.sources import BACKEND, SEARCH, HipTree
 from validate.isa.compilers import digest
 from validate.isa.statistics import Numbers
-from validate.isa.workshop import Workshop
+from validate.isa.workshop import Workshop, Yard
 
 LOGGER = logging.getLogger("lab")
 ANY_CODE = range(-64, 256)
 SECONDS = 1800.0  # for one file; the slowest at b11549 takes half a minute
+HEAP = 120_000  # lines of intermediate code that one process compiles: some seconds
+FRONT = ("-S", "-emit-llvm", "-Xclang", "-disable-llvm-passes")
+# What the driver makes of `-x hip` for the half after the front end.
+BACK = (
+    *("-target", "amdgcn-amd-amdhsa", f"-mcpu={GPU}", "-nogpulib", "-O3", "-w"),
+    *("-fno-caret-diagnostics", f"-Rpass-analysis={PASS}", "-mllvm", "-amdgpu-internalize-symbols"),
+    *("-S", "-o", "/dev/null", "-x", "ir"),
+)
+Document = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -34,61 +46,181 @@ class Compiled:
 
 @dataclass(frozen=True)
 class HipBench:
-    """What compiling takes; `jobs` compilers run at once."""
+    """What compiling takes. bar: progress is shown, which two at once can't."""
 
     shop: Workshop
     compiler: HipCompiler
-    jobs: int = 2
+    bar: bool = False
 
     def key(self, tree: HipTree, file: str) -> str:
         """Stands for all that decides a file's answer."""
-        return digest("hip file", self.compiler.fingerprint, file, tree.digests[file])
+        return digest("hip file", self.compiler.fingerprint, *BACK, file, tree.digests[file])
+
+    def kernel_key(self, unit: Unit) -> str:
+        """Stands for all that decides the answer about kernels that are compiled together."""
+        return digest("hip kernels", self.compiler.fingerprint, *BACK, unit.key)
+
+    @contextmanager
+    def progress(self, title: str, total: int) -> Iterator[Meter | None]:
+        """A meter where one is wanted."""
+        if not self.bar:
+            yield None
+            return
+        with show_progress(title, total) as meter:
+            yield meter
 
 
-def compile_files(bench: HipBench, tree: HipTree, files: Sequence[str]) -> dict[str, Compiled]:
-    """Compile some files of a tree; what is known is not compiled again.
+def compile_files(bench: HipBench, wanted: Iterable[tuple[HipTree, str]]) -> dict[str, Compiled]:
+    """Compile files of trees, by key; what is known is not compiled again.
 
     A file at which the compiler fails or crashes is named, gets an error and is not kept.
     """
-    keys = {file: bench.key(tree, file) for file in files}
-    known = bench.shop.look_up(keys.values())
-    missing = [file for file in files if keys[file] not in known]
-    found = {file: _read(file, known[keys[file]]) for file in files if keys[file] in known}
-    if missing:
-        bench.shop.move(tree.subtree)
-        found |= _compile_missing(bench, tree, missing)
-    return {file: found[file] for file in files}
+    places = {bench.key(tree, file): (tree, file) for tree, file in wanted}
+    known = bench.shop.look_up(places)
+    missing = {key: place for key, place in places.items() if key not in known}
+    made = _compile_missing(bench, missing) if missing else {}
+    return {key: _read(file, (known | made)[key]) for key, (_, file) in places.items()}
 
 
-def _compile_missing(bench: HipBench, tree: HipTree, files: Sequence[str]) -> dict[str, Compiled]:
-    def compile_one(file: str) -> dict[str, Any]:
-        document = _compile(bench, file)
-        if "error" not in document:
-            bench.shop.keep({bench.key(tree, file): document})
-        return document
-
-    found = {}
-    with show_progress("HIP files", len(files)) as meter, ThreadPoolExecutor(bench.jobs) as pool:
-        for file, document in zip(files, pool.map(compile_one, files), strict=True):
-            found[file] = _read(file, document)
-            meter.advance(1)
-    return found
-
-
-def _compile(bench: HipBench, file: str) -> dict[str, Any]:
-    place, compiler = bench.compiler.place, bench.compiler
-    ggml = bench.shop.ggml
-    include = [f"-I{place.inside(ggml / each)}" for each in SEARCH]
-    source = place.inside(ggml / BACKEND / file)
-    command = [compiler.program, *compiler.flags, *include, "-S", "-o", "/dev/null", source]
+def _compile_missing(
+    bench: HipBench, missing: Mapping[str, tuple[HipTree, str]]
+) -> dict[str, Document]:
+    """The front end for each file, then every kernel that is not known, once."""
+    folder = bench.shop.make("kernels")
+    codes = {key: folder / f"{key}.ll" for key in missing}
     try:
-        done = place.run(command, ok=ANY_CODE, timeout=SECONDS)
-        if done.code != 0:
-            return _fail(compiler, file, _first_error(done))
+        units = _read_all(bench, missing, codes)
+        kernels = _compile_units(bench, codes, units)
+    finally:
+        for code in codes.values():
+            code.unlink(missing_ok=True)
+    joined = {key: _join(units[key], kernels) for key in missing}
+    made = {key: document for key, document in joined.items() if document is not None}
+    rest = [key for key in missing if key not in made]
+    alone = bench.shop.share_out(lambda key: _compile_alone(bench, *missing[key]), rest)
+    made |= dict(zip(rest, alone, strict=True))
+    bench.shop.keep({key: document for key, document in made.items() if "error" not in document})
+    return made
+
+
+def _read_all(
+    bench: HipBench, missing: Mapping[str, tuple[HipTree, str]], codes: Mapping[str, Path]
+) -> dict[str, list[Unit] | None]:
+    with bench.progress("HIP files", len(missing)) as meter:
+
+        def read(key: str) -> list[Unit] | None:
+            found = read_units(bench, *missing[key], codes[key])
+            if meter is not None:
+                meter.advance(1)
+            return found
+
+        return dict(zip(missing, bench.shop.share_out(read, missing), strict=True))
+
+
+def read_units(bench: HipBench, tree: HipTree, file: str, target: Path) -> list[Unit] | None:
+    """The kernels of a file, and its code in `target`; None where the front end gives none."""
+    compiler, place = bench.compiler, bench.compiler.place
+    flags = [flag for flag in compiler.flags if not flag.startswith("-Rpass")]
+    with bench.shop.yard(tree.subtree) as yard:
+        rest = [*FRONT, "-o", place.inside(target), *_source(bench, yard, file)]
+        try:
+            place.run([compiler.program, *flags, *rest], timeout=SECONDS)
+            text = target.read_text("utf-8", "surrogateescape")
+        except (CommandError, OSError) as error:
+            LOGGER.info("%s: %s is compiled as one: %s", compiler.name, file, error)
+            return None
+    units = read_module(text).units
+    return [replace(unit, key=bench.kernel_key(unit)) for unit in units]
+
+
+def _compile_units(
+    bench: HipBench, codes: Mapping[str, Path], units: Mapping[str, list[Unit] | None]
+) -> dict[str, Document]:
+    """What is said about each unit, by key; one that can't be compiled is missing."""
+    homes = {unit.key: (file, unit) for file, unit in _each_unit(units)}
+    known = bench.shop.look_up(homes)
+    missing: defaultdict[str, list[Unit]] = defaultdict(list)
+    for key, (file, unit) in homes.items():
+        if key not in known:
+            missing[file].append(unit)
+    heaps = [(file, heap) for file, found in missing.items() for heap in weigh(found, HEAP)]
+    heaps.sort(key=lambda heap: -sum(unit.lines for unit in heap[1]))
+    with bench.progress("HIP kernels", len(heaps)) as meter:
+
+        def work(heap: tuple[str, list[Unit]]) -> dict[str, Document]:
+            made = _compile_kernels(bench, codes[heap[0]], heap[1])
+            bench.shop.keep(made)
+            if meter is not None:
+                meter.advance(1)
+            return made
+
+        for made in bench.shop.share_out(work, heaps):
+            known |= made
+    return known
+
+
+def _each_unit(units: Mapping[str, list[Unit] | None]) -> Iterator[tuple[str, Unit]]:
+    for file, found in units.items():
+        yield from ((file, unit) for unit in found or [])
+
+
+def _compile_kernels(bench: HipBench, code: Path, heap: Sequence[Unit]) -> dict[str, Document]:
+    """Compile some units of a file in one process; nothing where that fails."""
+    compiler, place = bench.compiler, bench.compiler.place
+    wanted = {symbol for unit in heap for symbol in unit.kernels}
+    part = code.with_name(f"{heap[0].key}.ll")
+    text = read_module(code.read_text("utf-8", "surrogateescape")).keep(wanted)
+    part.write_text(text, "utf-8", "surrogateescape")
+    try:
+        done = place.run([compiler.program, *BACK, place.inside(part)], timeout=SECONDS)
         numbers = parse_remarks(done.stderr.decode("utf-8", "replace"))
     except (CommandError, InvalidMeasurement) as error:
-        return _fail(compiler, file, error.what.splitlines()[0])
+        LOGGER.info("%s: kernels are compiled with their file: %s", compiler.name, error.what)
+        return {}
+    finally:
+        part.unlink()
     names = demangle(compiler, list(numbers))
+    return {
+        unit.key: _document({each: numbers[each] for each in unit.kernels}, names)
+        for unit in heap
+        if numbers.keys() >= set(unit.kernels)
+    }
+
+
+def _join(units: list[Unit] | None, kernels: Mapping[str, Document]) -> Document | None:
+    """What is said about a file; None where something of it is missing."""
+    if units is None or any(unit.key not in kernels for unit in units):
+        return None
+    found = [kernels[unit.key]["kernels"] for unit in units]
+    return {"kernels": {symbol: entry for each in found for symbol, entry in each.items()}}
+
+
+def _source(bench: HipBench, yard: Yard, file: str) -> list[str]:
+    inside = bench.compiler.place.inside
+    return [
+        *(f"-I{inside(yard.ggml / each)}" for each in SEARCH),
+        inside(yard.ggml / BACKEND / file),
+    ]
+
+
+def _compile_alone(bench: HipBench, tree: HipTree, file: str) -> Document:
+    """The whole file by one process: for one whose kernels can't be told apart, or that fails."""
+    place, compiler = bench.compiler.place, bench.compiler
+    with bench.shop.yard(tree.subtree) as yard:
+        rest = ["-S", "-o", "/dev/null", *_source(bench, yard, file)]
+        try:
+            done = place.run(
+                [compiler.program, *compiler.flags, *rest], ok=ANY_CODE, timeout=SECONDS
+            )
+            if done.code != 0:
+                return _fail(compiler, file, _first_error(done))
+            numbers = parse_remarks(done.stderr.decode("utf-8", "replace"))
+        except (CommandError, InvalidMeasurement) as error:
+            return _fail(compiler, file, error.what.splitlines()[0])
+    return _document(numbers, demangle(compiler, list(numbers)))
+
+
+def _document(numbers: Mapping[str, Numbers], names: Mapping[str, str]) -> Document:
     return {
         "kernels": {
             symbol: {"name": names[symbol], "numbers": asdict(each)}

@@ -24,7 +24,10 @@ NAMES = {
     "waves": "Occupancy [waves/SIMD]",
 }
 NEWER = "Total"  # of "TotalSGPRs", as clang 18 and later say it
-_REMARK = re.compile(rf"remark:\s+(?P<name>[^:]+): (?P<value>\S+) \[-Rpass-analysis={PASS}\]$")
+# The place comes before the word where the source is known, after it for intermediate code.
+_REMARK = re.compile(
+    rf"remark:\s+(?:\S+:\d+:\d+:\s+)?(?P<name>[^:]+): (?P<value>\S+) \[-Rpass-analysis={PASS}\]$"
+)
 
 
 def parse_remarks(text: str) -> dict[str, Numbers]:

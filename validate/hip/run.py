@@ -74,8 +74,29 @@ class HipRun:
         return tuple(step.changes for step in self.steps if step.files)
 
 
-def measure_hip(shop: Workshop, series: Series, stack: Stack, find: Find, jobs: int = 2) -> HipRun:
-    """Judge every step of a stack against its parent, and the tip against upstream.
+@dataclass(frozen=True)
+class HipPlan:
+    """What is compared, and of each pair the files that are compiled and how many are left out.
+
+    bench: None where there is nothing to compile.
+    """
+
+    bench: HipBench | None
+    pairs: Sequence[tuple[HipSide, HipSide]]
+    chosen: Sequence[tuple[list[str], int]]
+
+
+def measure_hip(
+    shop: Workshop, series: Series, stack: Stack, find: Find, *, bar: bool = False
+) -> HipRun:
+    """Judge every step of a stack against its parent, and the tip against upstream."""
+    return compare_planned(plan_hip(shop, series, stack, find, bar=bar))
+
+
+def plan_hip(
+    shop: Workshop, series: Series, stack: Stack, find: Find, *, bar: bool = False
+) -> HipPlan:
+    """Choose what is compiled of a stack; quick.
 
     `find` is asked for the compiler only when a file changed. Raises InvalidMeasurement when the
     stack has no step.
@@ -90,28 +111,43 @@ def measure_hip(shop: Workshop, series: Series, stack: Stack, find: Find, jobs: 
     if len(stack.steps) > 1:
         tip = HipSide(TIP, sides[-1].tree, loosest(side.allowance for side in sides))
         pairs.append((sides[0], tip))
-    return compare_sides(shop, pairs, find, jobs)
+    return _plan(shop, pairs, find, bar=bar)
 
 
 def compare_sides(
-    shop: Workshop, pairs: Sequence[tuple[HipSide, HipSide]], find: Find, jobs: int = 2
+    shop: Workshop, pairs: Sequence[tuple[HipSide, HipSide]], find: Find, *, bar: bool = False
 ) -> HipRun:
     """Compile what differs in each pair, and judge it."""
+    return compare_planned(_plan(shop, pairs, find, bar=bar))
+
+
+def _plan(
+    shop: Workshop, pairs: Sequence[tuple[HipSide, HipSide]], find: Find, *, bar: bool
+) -> HipPlan:
     chosen = [
         choose_compiled(*pair, removed_lines(shop, *(side.tree for side in pair))) for pair in pairs
     ]
-    if not any(files for files, _ in chosen):
-        return HipRun(None, tuple(_idle(*pair) for pair in pairs))
-    bench = HipBench(shop, find(), max(1, jobs))
-    keys = {
-        bench.key(side.tree, file)
-        for pair, (files, _) in zip(pairs, chosen, strict=True)
+    bench = HipBench(shop, find(), bar) if any(files for files, _ in chosen) else None
+    return HipPlan(bench, pairs, chosen)
+
+
+def compare_planned(plan: HipPlan) -> HipRun:
+    """Compile all that is chosen, and judge it."""
+    if plan.bench is None:
+        return HipRun(None, tuple(_idle(*pair) for pair in plan.pairs))
+    bench = plan.bench
+    wanted = [
+        (side.tree, file)
+        for pair, (files, _) in zip(plan.pairs, plan.chosen, strict=True)
         for side in pair
         for file in files
         if file in side.tree.digests
-    }
+    ]
+    keys = {bench.key(*each) for each in wanted}
     fresh = not keys <= bench.shop.look_up(keys).keys()
-    steps = (_compare(bench, *pair, *some) for pair, some in zip(pairs, chosen, strict=True))
+    compiled = compile_files(bench, wanted)
+    both = zip(plan.pairs, plan.chosen, strict=True)
+    steps = (_compare(bench, compiled, *pair, *some) for pair, some in both)
     return HipRun(bench.compiler, tuple(steps), fresh)
 
 
@@ -164,10 +200,15 @@ def _idle(parent: HipSide, step: HipSide) -> HipStep:
 
 
 def _compare(
-    bench: HipBench, parent: HipSide, step: HipSide, files: list[str], left_out: int
+    bench: HipBench,
+    compiled: Mapping[str, Compiled],
+    parent: HipSide,
+    step: HipSide,
+    files: list[str],
+    left_out: int,
 ) -> HipStep:
     before, after = (
-        compile_files(bench, side.tree, [file for file in files if file in side.tree.digests])
+        {file: compiled[bench.key(side.tree, file)] for file in files if file in side.tree.digests}
         for side in (parent, step)
     )
     found: list[tuple[KernelPair, Numbers | None, Numbers | None]] = []

@@ -35,11 +35,11 @@ def read_hip_tree(shop: Workshop, tree: str) -> HipTree:
     Raises InvalidMeasurement where the tree has no such file.
     """
     subtree = shop.subtree(tree)
-    key = digest("hip tree 3", _backend_key(shop, subtree))
+    key = digest("hip tree 4", _backend_key(shop, subtree))
     known = shop.look_up([key])
     if key not in known:
-        shop.move(subtree)
-        known = {key: _read_files(shop.ggml)}
+        with shop.yard(subtree) as yard:
+            known = {key: _read_files(yard.ggml)}
         shop.keep(known)
     return HipTree(subtree, known[key][DIGESTS], known[key][CLOSURES])
 
@@ -53,8 +53,8 @@ def removed_lines(shop: Workshop, before: HipTree, after: HipTree) -> dict[str, 
 
 def _backend_key(shop: Workshop, subtree: str) -> str:
     """The objects that a .cu file can see: other backends' folders are left out."""
-    lines = shop.git.text("ls-tree", "-r", "--full-tree", subtree).splitlines()
-    return "\n".join(line for line in lines if _is_visible(Path(line.split("\t", 1)[1])))
+    files = shop.list_files(subtree)
+    return "\n".join(f"{entry} {path}" for path, entry in files.items() if _is_visible(path))
 
 
 def _is_visible(path: Path) -> bool:

@@ -40,7 +40,8 @@ def survey_files(bench: HipBench, tree: str, name: str, wanted: list[str]) -> Su
     """
     found = read_hip_tree(bench.shop, tree)
     files = choose_files(found, wanted)
-    return Survey(name, bench.compiler, compile_files(bench, found, files))
+    compiled = compile_files(bench, ((found, file) for file in files))
+    return Survey(name, bench.compiler, {file: compiled[bench.key(found, file)] for file in files})
 
 
 def survey_exit_code(survey: Survey) -> ExitCode:

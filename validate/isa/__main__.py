@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from series.manifest import load_series
@@ -19,8 +20,8 @@ from upstream.edge import (
 from upstream.errors import UsageError
 from upstream.git import Git, require_git
 from upstream.lab import Lab, open_lab
-from validate.hip.compiler import find_hip_compiler
-from validate.hip.run import measure_hip
+from validate.hip.compiler import HipCompiler, find_hip_compiler
+from validate.hip.run import compare_planned, plan_hip
 from validate.html_report import ISA_PAGE
 from validate.isa.compilers import find_compilers
 from validate.isa.judge import exit_code
@@ -105,18 +106,23 @@ def measure(args: argparse.Namespace, lab: Lab) -> IsaRun:
     stack = load_stack(git, series)
     if stack is None:
         raise UsageError(f"{args.series} has no stack yet", remedy="run: nox -s rebase")
-    with open_workshop(lab, git) as shop:
+    with open_workshop(lab, git, args.jobs) as shop:
+
+        def find() -> HipCompiler:
+            return find_hip_compiler(lab, shop.folder, args.hip_root)
+
         # First: quick where no ggml-cuda file changed, and it may lack its root.
-        hip = measure_hip(
-            shop,
-            series,
-            stack,
-            lambda: find_hip_compiler(lab, shop.folder, args.hip_root),
-            args.jobs,
-        )
+        plan = plan_hip(shop, series, stack, find)
         compilers = find_compilers(lab, shop.folder, args.root)
-        bench = open_bench(shop, compilers, max(1, args.jobs))
-        return add_hip(run_isa(bench, compilers, series, stack, args.scope), hip)
+        bench = open_bench(shop, compilers)
+        # One waits for kernels, one for pipelines; both leave the work to the workshop's pool.
+        with ThreadPoolExecutor(1) as beside:
+            hip = beside.submit(compare_planned, plan)
+            try:
+                return add_hip(run_isa(bench, compilers, series, stack, args.scope), hip.result())
+            except BaseException:
+                shop.close()  # nobody waits for the rest
+                raise
 
 
 if __name__ == "__main__":

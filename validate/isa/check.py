@@ -38,13 +38,13 @@ def check_isa(lab: Lab, git: Git, pair: StepPair, jobs: int = 2) -> CheckResult:
 
     Nothing is installed or made for it. Raises what recording a tree raises.
     """
-    with open_workshop(lab, git) as shop:
+    with open_workshop(lab, git, jobs) as shop:
         if shop.subtree(pair.step_tree) == shop.subtree(pair.parent_tree):
             return CheckResult(CHECK, Verdict.IDENTICAL, SAME, cached=True)
         compilers = compilers_at_hand(lab, shop.folder)
         if compilers is None:
             return CheckResult(CHECK, Verdict.INFORMATION, NOT_RUN, cached=True)
-        bench = open_bench(shop, compilers, jobs)
+        bench = open_bench(shop, compilers)
         session = Session(bench, compilers)
         found = summarize(_compare(session, pair), [compiler.version for compiler in compilers])
     return replace(found, cached=not session.fresh)

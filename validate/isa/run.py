@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -15,7 +14,7 @@ from validate.hip.compiler import HipCompiler
 from validate.hip.run import HipRun
 from validate.isa.compilers import Compiler
 from validate.isa.judge import BASE, TIP, Change, StepChanges, add_changes, judge, loosest
-from validate.isa.recording import Bench, Recorded, read_tree
+from validate.isa.recording import Bench, Recorded, read_trees
 from validate.isa.spirv import Shader, compile_shaders
 from validate.isa.statistics import Numbers, Request, ask_compilers, code_key, known_numbers
 from validate.isa.variants import (
@@ -98,10 +97,15 @@ class Session:
     numbers: dict[str, Numbers] = field(default_factory=dict)
     fresh: int = 0  # pipelines that no earlier run compiled
 
-    def compile(self, recorded: Recorded, variants: Iterable[Variant]) -> None:
-        """Make sure of the SPIR-V of some variants of a tree."""
-        names = {each.shader for each in variants if each.source not in self.shaders}
-        self.shaders |= compile_shaders(self.bench, recorded, sorted(names))
+    def compile(self, wanted: Iterable[tuple[Recorded, Iterable[Variant]]]) -> None:
+        """Make sure of the SPIR-V of some variants of trees."""
+        names = {
+            each.source: (recorded, each.shader)
+            for recorded, variants in wanted
+            for each in variants
+            if each.source not in self.shaders
+        }
+        self.shaders |= compile_shaders(self.bench, list(names.values()))
 
     def ask(self, variants: Iterable[Variant]) -> None:
         """Make sure of the numbers of variants whose shaders are compiled."""
@@ -110,7 +114,7 @@ class Session:
         known = known_numbers(self.bench.shop, requests)
         missing = [each for each in requests if each.key not in known]
         self.fresh += len(missing)
-        self.numbers |= known | ask_compilers(self.bench.shop, missing, self.bench.jobs)
+        self.numbers |= known | ask_compilers(self.bench.shop, missing)
 
     def recall(self, variants: Iterable[Variant]) -> None:
         """Look up numbers from earlier runs, and compile nothing."""
@@ -135,6 +139,10 @@ class Session:
             return True
         return code_key(sides[0], shaders[0]) != code_key(sides[1], shaders[1])
 
+    def wants(self, pair: Pair) -> bool:
+        """Whether a pair that differs is compiled."""
+        return self.large or not pair.variant.large
+
     def _request(self, compiler: Compiler, variant: Variant) -> Request:
         return Request(compiler, variant, self.shaders[variant.source])
 
@@ -148,13 +156,13 @@ def run_isa(
     """
     if not stack.steps:
         raise InvalidMeasurement("the stack has no step", remedy="add a patch to the series")
-    trees = read_trees(bench, series, stack)
+    trees = record_stack(bench, series, stack)
     base, tip = trees[0], Tree(TIP, trees[-1].recorded, loosest(tree.allowance for tree in trees))
     session = Session(bench, compilers, large=scope in (Scope.MAT_VEC, Scope.ALL))
     pairs = list(pairwise(trees))
     pairs += [(base, tip)] if len(stack.steps) > 1 else []
+    _compile_all(session, scope, pairs, (base.recorded, tip.recorded))
     steps = tuple(compare_trees(session, *pair) for pair in pairs)
-    _compile_scope(session, scope, (base.recorded, tip.recorded))
     scans = tuple(_scan(session, each, tree) for tree in (base, tip) for each in compilers)
     return IsaRun(
         upstream=str(stack.version),
@@ -176,23 +184,24 @@ def add_hip(run: IsaRun, hip: HipRun) -> IsaRun:
     return replace(run, compilers=compilers, steps=steps, hip=hip.summary)
 
 
-def read_trees(bench: Bench, series: Series, stack: Stack) -> list[Tree]:
+def record_stack(bench: Bench, series: Series, stack: Stack) -> list[Tree]:
     """The base and every step, recorded."""
-    trees = [Tree(BASE, read_tree(bench, stack.tree))]
-    for step in stack.steps:
-        allowance = series.claim(step.patch).isa
-        trees.append(Tree(step.patch, read_tree(bench, step.tree), allowance))
-    return trees
+    recorded = read_trees(bench, [stack.tree, *(step.tree for step in stack.steps)])
+    allowances = [series.claim(step.patch).isa for step in stack.steps]
+    steps = [
+        Tree(step.patch, tree, allowance)
+        for step, tree, allowance in zip(stack.steps, recorded[1:], allowances, strict=True)
+    ]
+    return [Tree(BASE, recorded[0]), *steps]
 
 
 def compare_trees(session: Session, parent: Tree, step: Tree) -> StepChanges:
     """Compile what differs between two trees, and judge it."""
     before, after = parent.recorded, step.recorded
     pairs = pair_variants(before.variants, after.variants)
-    session.compile(before, (pair.before for pair in pairs if pair.before))
-    session.compile(after, (pair.after for pair in pairs if pair.after))
+    session.compile(_sides(before, after, pairs))
     differing = [pair for pair in pairs if session.differ(pair)]
-    changed = [pair for pair in differing if session.large or not pair.variant.large]
+    changed = [pair for pair in differing if session.wants(pair)]
     session.ask(each for pair in changed for each in (pair.before, pair.after) if each)
     changes = [_judge(session, each, pair, step) for pair in changed for each in session.compilers]
     new = sum(pair.before is None for pair in changed)
@@ -207,12 +216,34 @@ def _judge(session: Session, compiler: Compiler, pair: Pair, step: Tree) -> Chan
     return judge(compiler.name, pair, *sides, step.allowance)
 
 
-def _compile_scope(session: Session, scope: Scope, trees: Sequence[Recorded]) -> None:
-    wanted: defaultdict[str, list[Variant]] = defaultdict(list)
-    for tree in trees:
-        wanted[tree.subtree] = choose(scope, tree.variants)
-        session.compile(tree, wanted[tree.subtree])
-    session.ask(dict.fromkeys(each for variants in wanted.values() for each in variants))
+def _sides(
+    before: Recorded, after: Recorded, pairs: Sequence[Pair]
+) -> list[tuple[Recorded, list[Variant]]]:
+    return [
+        (before, [pair.before for pair in pairs if pair.before]),
+        (after, [pair.after for pair in pairs if pair.after]),
+    ]
+
+
+def _compile_all(
+    session: Session,
+    scope: Scope,
+    compared: Sequence[tuple[Tree, Tree]],
+    scanned: Sequence[Recorded],
+) -> None:
+    """All that the comparisons and a scope take, at once: so no compiler waits for another step."""
+    chosen = {tree.subtree: (tree, choose(scope, tree.variants)) for tree in scanned}
+    wanted: list[tuple[Recorded, list[Variant]]] = list(chosen.values())
+    pairs: list[Pair] = []
+    for parent, step in compared:
+        found = pair_variants(parent.recorded.variants, step.recorded.variants)
+        wanted += _sides(parent.recorded, step.recorded, found)
+        pairs += found
+    session.compile(wanted)
+    asked = [each for _, variants in chosen.values() for each in variants]
+    changed = [pair for pair in pairs if session.wants(pair) and session.differ(pair)]
+    asked += [each for pair in changed for each in (pair.before, pair.after) if each]
+    session.ask(dict.fromkeys(asked))
 
 
 def choose(scope: Scope, variants: Sequence[Variant]) -> list[Variant]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from validate.isa.compilers import digest
 
-_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+_INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">\n]+)[">]', re.MULTILINE)
 
 
 class Sources:
@@ -22,23 +22,34 @@ class Sources:
         self._top = top
         self._search = tuple(search)
         self._texts: dict[Path, str | None] = {}
+        self._hashes: dict[Path, str] = {}
+        self._includes: dict[Path, tuple[Path, ...]] = {}
 
     def digest(self, path: Path) -> str:
         """The digest of a file and its closure."""
         closure = sorted(self.closure(path))
-        return digest(*(part for each in closure for part in (self._name(each), self._read(each))))
+        return digest(*(part for each in closure for part in (self._name(each), self._hash(each))))
 
     def closure(self, path: Path) -> set[Path]:
         """The file and all that it includes from the tree."""
         found, waiting = {path}, [path]
         while waiting:
-            here = waiting.pop()
-            for name in _INCLUDE.findall(self._read(here)):
-                place = self._resolve(here, name)
-                if place is not None and place not in found:
-                    found.add(place)
-                    waiting.append(place)
+            new = set(self._included(waiting.pop())) - found
+            found |= new
+            waiting += new
         return found
+
+    def _included(self, path: Path) -> tuple[Path, ...]:
+        if path not in self._includes:
+            names = _INCLUDE.findall(self._read(path))
+            places = (self._resolve(path, name) for name in names)
+            self._includes[path] = tuple(place for place in places if place is not None)
+        return self._includes[path]
+
+    def _hash(self, path: Path) -> str:
+        if path not in self._hashes:
+            self._hashes[path] = digest(self._read(path))
+        return self._hashes[path]
 
     def _resolve(self, here: Path, name: str) -> Path | None:
         for folder in (here.parent, *self._search):

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import re
 import shlex
 import struct
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from validate.isa.recording import Bench, Recorded
+from validate.isa.workshop import Yard
 
 LOGGER = logging.getLogger("lab")
 ANY_CODE = range(-64, 256)
+CHUNK = 24  # shaders a process
+_VERSION = re.compile(r"(?:\s|//.*\n|/\*(?s:.*?)\*/)*#\s*version\b.*\n")
 # https://registry.khronos.org/SPIR-V/specs/unified1/SPIRV.html, in words of 32 bits
 HEADER_WORDS, SPEC_ID = 5, 1
 OP_DECORATE, OP_SPEC_TRUE, OP_SPEC_FALSE, OP_SPEC_CONSTANT = 71, 48, 49, 50
@@ -39,23 +43,112 @@ class Shader:
         return {number: value for number, value in given.items() if value != self.defaults[number]}
 
 
-def compile_shaders(bench: Bench, recorded: Recorded, names: Iterable[str]) -> dict[str, Shader]:
-    """The compiled shaders of a tree by their source digest; what is there is not made again."""
-    sources = {each.shader: each.source for each in recorded.variants}
-    wanted = {sources[name]: name for name in names}
-    known = bench.shop.look_up(wanted)
+@dataclass(frozen=True)
+class Task:
+    """A shader to compile: the digest of its sources, its name, and glslc's arguments."""
+
+    key: str
+    name: str
+    words: tuple[str, ...]
+
+    @property
+    def file(self) -> str:
+        """Below `ggml`."""
+        (file,) = (word for word in self.words if word.endswith(".comp"))
+        return file
+
+    @property
+    def defines(self) -> list[str]:
+        return [word for word in self.words if word.startswith("-D")]
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """All that is neither."""
+        return tuple(word for word in self.words if word not in {self.file, *self.defines})
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Shaders of one tree with the same options."""
+
+    subtree: str
+    options: tuple[str, ...]
+    tasks: Sequence[Task]
+
+
+def compile_shaders(bench: Bench, wanted: Iterable[tuple[Recorded, str]]) -> dict[str, Shader]:
+    """The compiled shaders of trees by their source digest; what is there is not made again."""
+    shop = bench.shop
+    places = {tree.sources[name]: (tree, name) for tree, name in wanted}
+    known = shop.look_up(places)
     found = {key: _read_shader(document) for key, document in known.items()}
     found = {key: each for key, each in found.items() if _path(bench, each.spirv).is_file()}
-    missing = {key: name for key, name in wanted.items() if key not in found}
-    if not missing:
-        return found
-    bench.shop.move(recorded.subtree)
-    bench.shop.make("spirv")
-    work = partial(_compile, bench, recorded.commands)
-    with ThreadPoolExecutor(bench.jobs) as pool:
-        made = dict(zip(missing, pool.map(work, missing.items()), strict=True))
+    missing = {key: place for key, place in places.items() if key not in found}
+    shop.make("spirv")
+    for made in shop.share_out(partial(_compile_chunk, bench), _chunk(missing)):
+        found |= made
+    return found
+
+
+def _chunk(missing: Mapping[str, tuple[Recorded, str]]) -> Iterator[Chunk]:
+    """Shaders of one tree with the same options, so many for each start of the compiler."""
+    groups: defaultdict[tuple[str, tuple[str, ...]], list[Task]] = defaultdict(list)
+    for key, (tree, name) in missing.items():
+        task = Task(key, name, tree.commands[name])
+        groups[tree.subtree, task.options].append(task)
+    for (subtree, options), tasks in groups.items():
+        for start in range(0, len(tasks), CHUNK):
+            yield Chunk(subtree, options, tasks[start : start + CHUNK])
+
+
+def _compile_chunk(bench: Bench, chunk: Chunk) -> dict[str, Shader]:
+    made = {}
+    with bench.shop.yard(chunk.subtree) as yard:
+        halves = _compile_together(bench, yard, chunk)
+        for task in chunk.tasks:
+            half = halves.get(task.key)
+            if half is not None and half.is_file():
+                made[task.key] = _keep(bench, half)
+            else:
+                made[task.key] = _compile_alone(bench, yard, task)
     bench.shop.keep({key: _document(each) for key, each in made.items() if each.spirv})
-    return found | made
+    return made
+
+
+def _compile_together(bench: Bench, yard: Yard, chunk: Chunk) -> dict[str, Path]:
+    """One process for all: what it sets up for itself takes longer than most shaders. Each is a
+    copy that begins with its defines, as glslc has one set of them. What fails leaves no file.
+    """
+    out = bench.shop.make(f"spirv/{yard.work.name}")
+    copies = {}
+    for task in chunk.tasks:
+        text = define(yard.ggml / task.file, task.defines)
+        if text is not None:
+            copies[task.key] = (yard.ggml / task.file).with_name(f"lab-{task.key}.comp")
+            copies[task.key].write_text(text, "utf-8")
+    try:
+        if copies:
+            files = [bench.place.inside(copy) for copy in copies.values()]
+            words = ["glslc", *chunk.options, "-c", *files]
+            shell = f"cd {shlex.quote(bench.place.inside(out))} && exec {shlex.join(words)}"
+            bench.place.run(["sh", "-c", shell], ok=ANY_CODE)
+    finally:
+        for copy in copies.values():
+            copy.unlink()
+    return {key: out / f"{copy.name}.spv" for key, copy in copies.items()}
+
+
+def define(shader: Path, words: Iterable[str]) -> str | None:
+    """The text of a shader with `-D` words as lines after #version; None where it lacks that line.
+
+    The lines keep their numbers.
+    """
+    text = shader.read_text("utf-8")
+    version = _VERSION.match(text)
+    if version is None:
+        return None
+    lines = "".join(f"#define {word[2:].replace('=', ' ', 1)}\n" for word in words)
+    return f"{version[0]}{lines}#line {version[0].count(chr(10)) + 1}\n{text[version.end() :]}"
 
 
 def read_defaults(module: bytes) -> dict[int, int]:
@@ -88,20 +181,21 @@ def _path(bench: Bench, spirv: str) -> Path:
     return bench.shop.folder / "spirv" / f"{spirv}.spv"
 
 
-def _compile(
-    bench: Bench, commands: Mapping[str, tuple[str, ...]], item: tuple[str, str]
-) -> Shader:
-    key, name = item
-    half = bench.shop.folder / "spirv" / f".{key}"
-    words = ["glslc", *commands[name], "-o", bench.place.inside(half)]
-    inside = bench.place.inside(bench.shop.ggml)
+def _compile_alone(bench: Bench, yard: Yard, task: Task) -> Shader:
+    half = bench.shop.folder / "spirv" / f".{task.key}"
+    words = ["glslc", *task.words, "-o", bench.place.inside(half)]
+    inside = bench.place.inside(yard.ggml)
     done = bench.place.run(
         ["sh", "-c", f"cd {shlex.quote(inside)} && exec {shlex.join(words)}"], ok=ANY_CODE
     )
     if done.code != 0 or not half.is_file():
         said = done.stderr.decode("utf-8", "replace").strip()[-500:]
-        LOGGER.warning("%s does not compile: %s", name, said)
+        LOGGER.warning("%s does not compile: %s", task.name, said)
         return Shader("", error=f"glslc answers {done.code}: {said}")
+    return _keep(bench, half)
+
+
+def _keep(bench: Bench, half: Path) -> Shader:
     module = half.read_bytes()
     spirv = hashlib.sha256(module).hexdigest()
     half.replace(_path(bench, spirv))

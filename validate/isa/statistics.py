@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -117,28 +116,24 @@ def known_numbers(shop: Workshop, requests: Sequence[Request]) -> dict[str, Numb
     return {key: read_numbers(document) for key, document in found.items()}
 
 
-def ask_compilers(shop: Workshop, requests: Sequence[Request], jobs: int) -> dict[str, Numbers]:
+def ask_compilers(shop: Workshop, requests: Sequence[Request]) -> dict[str, Numbers]:
     """The answers by key; what is known is not asked again, and answers are kept as they come.
 
     A pipeline at which the compiler crashes gets Numbers with `error`; that is not kept.
     """
     numbers = known_numbers(shop, requests)
     missing = {each.key: each for each in requests if each.key not in numbers}
-    chunks = list(_chunk(list(missing.values())))
-    with show_progress("pipelines", len(missing)) as meter, ThreadPoolExecutor(jobs) as pool:
-        for found in pool.map(_answer(shop), chunks):
+    with show_progress("pipelines", len(missing)) as meter:
+
+        def answer(chunk: Sequence[Request]) -> dict[str, Numbers]:
+            documents = dict(_ask(shop, chunk))
+            shop.keep({key: each for key, each in documents.items() if "error" not in each})
+            meter.advance(len(documents))
+            return {key: read_numbers(document) for key, document in documents.items()}
+
+        for found in shop.share_out(answer, _chunk(list(missing.values()))):
             numbers |= found
-            meter.advance(len(found))
     return numbers
-
-
-def _answer(shop: Workshop) -> Callable[[Sequence[Request]], dict[str, Numbers]]:
-    def answer(chunk: Sequence[Request]) -> dict[str, Numbers]:
-        documents = dict(_ask(shop, chunk))
-        shop.keep({key: each for key, each in documents.items() if "error" not in each})
-        return {key: read_numbers(document) for key, document in documents.items()}
-
-    return answer
 
 
 def _chunk(requests: Sequence[Request]) -> Iterator[list[Request]]:

@@ -1,10 +1,12 @@
 """The folder in which pipelines are recorded and compiled, and what is known from before.
 
 isa/known.sqlite           documents by the digest of all that decides them
-isa/source/ggml            the one source folder, moved from tree to tree
+isa/source[-N]/ggml        source folders, one for each compiler at work, moved from tree to tree
 isa/spirv/<sha256>.spv     compiled shaders by their content
 isa/objects/<digest>.o     compiled host code by its sources
-isa/bin, isa/work          our own programs; what the generator of a tree writes
+isa/generated/<digest>     what the generator of a tree writes
+isa/headers/<digest>       the precompiled header of the host code
+isa/bin, isa/work[-N]      our own programs; host code with the hook
 """
 
 from __future__ import annotations
@@ -12,37 +14,93 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from upstream.errors import EnvironmentFault, UsageError
 from upstream.git import Git
 from upstream.lab import Lab, hold_lock, require_space
 from validate.source_tree import SourceTree
 
-MEGABYTES = 600
+MEGABYTES = 1000
 BATCH = 500  # keys in one query
+T = TypeVar("T")
+R = TypeVar("R")
 SCHEMA = "CREATE TABLE IF NOT EXISTS known (key TEXT PRIMARY KEY, document TEXT NOT NULL)"
 
 
-class Workshop:
-    """The open folder; one run at a time holds it."""
+@dataclass
+class Yard:
+    """A source folder and a place to work beside it; one task at a time has it."""
 
-    def __init__(self, folder: Path, git: Git, base: sqlite3.Connection) -> None:
+    source: SourceTree
+    work: Path
+    subtree: str = ""
+
+    @property
+    def ggml(self) -> Path:
+        return self.source.folder
+
+    def move(self, subtree: str) -> None:
+        """Make the source folder hold this ggml."""
+        if self.subtree != subtree:
+            self.subtree = ""  # until it is done
+            self.source.move(subtree)
+            self.subtree = subtree
+
+
+class Workshop:
+    """The open folder; one run at a time holds it. `jobs` tasks run at once, whoever wants them."""
+
+    def __init__(self, folder: Path, git: Git, base: sqlite3.Connection, jobs: int) -> None:
         self.folder = folder
         self.git = git
         self._base = base
         self._lock = threading.Lock()
+        self._pool = ThreadPoolExecutor(jobs)
+        self._yards = [self._make_yard(f"-{number}" if number else "") for number in range(jobs)]
+        self._free = threading.Condition()
+        self._making: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
-    @property
-    def ggml(self) -> Path:
-        return self.folder / "source" / "ggml"
+    def _make_yard(self, suffix: str) -> Yard:
+        folder, index = self.folder / f"source{suffix}/ggml", self.folder / f"source{suffix}.index"
+        return Yard(SourceTree(self.git, folder, index), self.folder / f"work{suffix}")
 
-    @property
-    def work(self) -> Path:
-        return self.folder / "work"
+    def share_out(self, work: Callable[[T], R], items: Iterable[T]) -> list[R]:
+        """Let the pool do some work; a task must not share out others, or all may wait."""
+        return list(self._pool.map(work, items))
+
+    def close(self) -> None:
+        """Wait for the tasks that run, and forget those that wait."""
+        self._pool.shutdown(cancel_futures=True)
+
+    @contextmanager
+    def yard(self, subtree: str) -> Iterator[Yard]:
+        """A folder with this ggml that nobody else has; one that holds it already where free."""
+        with self._free:
+            self._free.wait_for(lambda: self._yards)
+            chosen = next((each for each in self._yards if each.subtree == subtree), self._yards[0])
+            self._yards.remove(chosen)
+        try:
+            chosen.move(subtree)
+            yield chosen
+        finally:
+            with self._free:
+                self._yards.append(chosen)
+                self._free.notify()
+
+    @contextmanager
+    def making(self, path: Path) -> Iterator[None]:
+        """While one task makes a file, others that want the same one wait."""
+        with self._lock:
+            lock = self._making[str(path)]
+        with lock:
+            yield
 
     def make(self, name: str) -> Path:
         """A folder of ours, made when missing."""
@@ -59,9 +117,10 @@ class Workshop:
             )
         return found
 
-    def move(self, subtree: str) -> None:
-        """Make the source folder hold this ggml."""
-        SourceTree(self.git, self.ggml, self.folder / "source.index").move(subtree)
+    def list_files(self, subtree: str) -> dict[Path, str]:
+        """The files of a tree by their path, each with its mode and the id of its content."""
+        lines = self.git.text("ls-tree", "-r", "--full-tree", subtree).splitlines()
+        return {Path(path): entry for entry, path in (line.split("\t", 1) for line in lines)}
 
     def look_up(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
         """What is known, by key."""
@@ -83,14 +142,21 @@ class Workshop:
 
 
 @contextmanager
-def open_workshop(lab: Lab, git: Git) -> Iterator[Workshop]:
-    """The workshop of the lab. Raises EnvironmentFault when another run holds it."""
+def open_workshop(lab: Lab, git: Git, jobs: int = 2) -> Iterator[Workshop]:
+    """The workshop of the lab, with so many compilers at once.
+
+    Raises EnvironmentFault when another run holds it.
+    """
     folder = lab.root / "isa"
     folder.mkdir(parents=True, exist_ok=True)
     require_space(lab, MEGABYTES, "compiling shaders")
     path = folder / "known.sqlite"
     with hold_lock(lab, "isa"), closing(_connect(folder, path)) as base:
-        yield Workshop(folder, git, base)
+        shop = Workshop(folder, git, base, max(1, jobs))
+        try:
+            yield shop
+        finally:
+            shop.close()
 
 
 def _connect(folder: Path, path: Path) -> sqlite3.Connection:

@@ -41,12 +41,12 @@ def main() -> None:
     assert stack is not None, "run: nox -s rebase"
     with open_workshop(lab, git) as shop:
         compilers = find_compilers(lab, shop.folder, [Path(each) for each in sys.argv[1:]])
-        bench = open_bench(shop, compilers, 2)
+        bench = open_bench(shop, compilers)
         tip = read_tree(bench, stack.tip_tree)
         pair = [bench.recorder, for_navi31(bench.recorder)]
         session = Session(bench, pair)
         variants = choose(tip.variants)
-        session.compile(tip, variants)
+        session.compile([(tip, variants)])
         session.ask(variants)
         rows = [describe(session, compiler, each) for each in variants for compiler in pair]
     print("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]")
@@ -67,10 +67,7 @@ def choose(variants: tuple[Variant, ...]) -> list[Variant]:
     some = [
         each
         for each in variants
-        if each.small
-        and each.input == "f32"
-        and each.columns in COLUMNS
-        and each.type in HOST_ROWS
+        if each.small and each.input == "f32" and each.columns in COLUMNS and each.type in HOST_ROWS
     ]
     return [*some, *(each.with_rows(2) for each in some if each.type in TWO_ROWS)]
 

@@ -44,10 +44,10 @@ def main() -> None:
     assert stack is not None, "run: nox -s rebase"
     with open_workshop(lab, git) as shop:
         compilers = find_compilers(lab, shop.folder, [Path(each) for each in sys.argv[1:]])
-        tip = read_tree(open_bench(shop, compilers, 2), stack.tip_tree)
-        session = Session(open_bench(shop, compilers, 2), compilers)
+        tip = read_tree(open_bench(shop, compilers), stack.tip_tree)
+        session = Session(open_bench(shop, compilers), compilers)
         tiles = [each for each in tip.variants if is_large(each)]
-        session.compile(tip, tiles)
+        session.compile([(tip, tiles)])
         padded = {(tile, pad): set_pad(tile, pad) for tile in tiles for pad in PADS}
         session.ask(padded.values())
         rows = [
