@@ -33,7 +33,8 @@ case "$text" in
 esac
 case "$*" in
 *-emit-llvm*)
-    echo "$text" | sed -n 's/^KERNEL \([^ ]*\) \([0-9]*\).*/define amdgpu_kernel void @\1() { ;\2\n}/p' >"$out"
+    code='define amdgpu_kernel void @\1() { ;\2\n}'
+    echo "$text" | sed -n "s/^KERNEL \([^ ]*\) \([0-9]*\).*/$code/p" >"$out"
     exit;;
 esac
 say() { echo "k.cu:1:1: remark: $1 [-Rpass-analysis=kernel-resource-usage]" >&2; }

@@ -12,7 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.validate.isa_stand_ins import ScriptRoot, make_compiler, make_root, mat_vec
+from tests.validate.isa_stand_ins import (
+    ScriptRoot,
+    make_compiler,
+    make_root,
+    mat_vec,
+    write_program,
+)
 from upstream.errors import InvalidMeasurement
 from upstream.git import EMPTY_TREE, Git, Stage
 from upstream.lab import Lab
@@ -185,6 +191,22 @@ def test_an_object_is_made_again_for_what_reaches_it(
     assert list_compiled(tmp_path) == ["a.cpp no"] * 4
 
 
+def test_only_the_code_that_sets_up_pipelines_sees_the_list_of_shaders(
+    build: Callable[..., Path], shop: Workshop, tmp_path: Path
+) -> None:
+    listed = shop.make("generated") / generator.HEADER
+    listed.write_text("extern int a;\n")
+    using = f'#include "{generator.HEADER}"\n'
+    first = build(a_cpp=using)
+    listed.write_text("extern int a, b;\n")
+    assert build() == first
+    broken = 'case "$*" in *headers-without-shaders*) exit 1;; esac\n'
+    write_program(tmp_path / "root/usr/bin/g++", broken + CXX)  # as if it used a shader
+    second = build(a_cpp=using + "// uses a\n")
+    listed.write_text("extern int a, b, c;\n")
+    assert build() != second
+
+
 TYPES = """#pragma once
 #include "ggml.h"
 #define DYNAMIC 1
@@ -257,14 +279,16 @@ def test_the_generator_runs_again_only_for_other_shaders(
 GLSLC = r"""
 out= several= files=; for word; do
     [ "$last" = -o ] && out=$word
-    case $word in -c) several=yes;; *.comp) files="$files $word";; esac
+    case $word in -c|-E) several=$word;; *.comp) files="$files $word";; esac
     last=$word
 done
 echo "$several$files" | sed 's|[^ ]*/||g' >>"$0.log"
 status=0
 for file in $files; do
     case $(cat "$file") in *BROKEN*) echo "$file: broken" >&2; status=1; continue;; esac
-    if [ "$several" ]; then cp "$file" "${file##*/}.spv"; else cp "$file" "$out"; fi
+    if [ "$several" = -E ]; then
+        type=$(sed -n 's/^#define TYPE //p' "$file"); sed "/^\\/\\//d; s/TYPE/$type/g" "$file"
+    elif [ "$several" ]; then cp "$file" "${file##*/}.spv"; else cp "$file" "$out"; fi
 done
 exit $status
 """
@@ -290,17 +314,46 @@ def test_shaders_are_compiled_by_one_process_and_what_fails_alone(
     assert "broken" in found["b-key"].error
     assert found["c-key"].spirv  # it has no #version after which its defines could stand
     log = tmp_path / "root/usr/bin/glslc.log"
-    assert log.read_text().splitlines() == [
-        "yes lab-a-key.comp lab-b-key.comp",
-        " b.comp",
-        " c.comp",
-    ]
+    both = "lab-a-key.comp lab-b-key.comp"
+    assert log.read_text().splitlines() == [f"-E {both}", f"-c {both}", " b.comp", " c.comp"]
     assert compile_shaders(bench, wanted[::2]).keys() == {"a-key", "c-key"}
-    assert len(log.read_text().splitlines()) == 3
+    assert len(log.read_text().splitlines()) == 4
     with shop.yard(subtree) as yard:
         assert sorted(path.name for path in (yard.ggml / folder).iterdir()) == [
             f"{name}.comp" for name in texts
         ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "again"),
+    [
+        ("#version 450\n\n// a comment\nTYPE main() {}\n", ("-O", "-DTYPE=vec4"), False),
+        ("#version 450\nTYPE main() {}\n", ("-O", "-DOTHER=1", "-DTYPE=vec4"), False),
+        ("#version 450\nTYPE main() { }\n", ("-O", "-DTYPE=vec4"), True),
+        ("#version 460\nTYPE main() {}\n", ("-O", "-DTYPE=vec4"), True),
+        ("#version 450\nTYPE main() {}\n", ("-O", "-DTYPE=vec2"), True),
+        ("#version 450\nTYPE main() {}\n", ("-DTYPE=vec4",), True),
+    ],
+)
+def test_the_same_text_is_compiled_once(
+    shop: Workshop, lab: Lab, tmp_path: Path, text: str, words: tuple[str, ...], again: bool
+) -> None:
+    """The stand-in's preprocessor leaves comments out and knows one define."""
+    make_root(tmp_path, {"glslc": GLSLC})
+    place = ScriptRoot(shop.folder, tmp_path / "root")
+    bench = Bench(shop, make_compiler(place, tmp_path / "driver"), "glslc")
+    file = f"{BACKEND}/vulkan-shaders/a.comp"
+
+    def compile_one(key: str, text: str, *words: str) -> None:
+        subtree = shop.subtree(write_tree(shop, lab, {f"ggml/{file}": text}))
+        variants = (replace(mat_vec(source=key), shader="a"),)
+        tree = Recorded(subtree, variants, {"a": (file, *words)}, (), ())
+        assert compile_shaders(bench, [(tree, "a")])[key].spirv
+
+    compile_one("first", "#version 450\nTYPE main() {}\n", "-O", "-DTYPE=vec4")
+    compile_one("second", text, *words)
+    log = (tmp_path / "root/usr/bin/glslc.log").read_text().splitlines()
+    assert len([line for line in log if line.startswith("-c")]) == (2 if again else 1)
 
 
 def test_defines_stand_after_the_version(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import json
 import logging
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 from upstream.errors import CommandError, InvalidMeasurement
 from validate.glslc_features import BACKEND
 from validate.isa.compilers import Compiler, digest
-from validate.isa.generator import DATA, Generated
+from validate.isa.generator import DATA, HEADER, Generated
 from validate.isa.sources import Sources
 from validate.isa.variants import is_judged
 from validate.isa.workshop import Workshop, Yard
@@ -56,13 +56,14 @@ class Host:
     yard: Yard
     generated: Generated
     defines: tuple[str, ...]
+    first: tuple[Path, ...] = ()  # where headers are looked for first
 
     @property
     def folders(self) -> list[Path]:
         """The -I folders."""
         ggml = self.yard.ggml
         own = [ggml / name for name in ("include", "src", str(BACKEND))]
-        return [*own, self.generated.folder, self.yard.work]
+        return [*self.first, *own, self.generated.folder, self.yard.work]
 
     @property
     def flags(self) -> list[str]:
@@ -130,9 +131,32 @@ def _run(host: Host, objects: Sequence[Path]) -> list[dict[str, Any]]:
 
 
 def _compile(host: Host, files: Iterable[Path]) -> list[Path]:
-    """Object files of sources; those whose sources did not change are there already."""
-    sources = Sources(host.yard.ggml, host.folders)
-    return [_compile_one(host, sources, file) for file in files]
+    """Object files of sources; those whose sources did not change are there already.
+
+    The list of shaders is a header of the whole backend, and the code that sets up pipelines uses
+    it. Other files have none to see, so that they are not compiled again for another shader; those
+    that do not compile without it have it.
+    """
+    every, few = host, replace(host, first=(_make_empty_list(host.shop),))
+    sources = {id(each): Sources(each.yard.ggml, each.folders) for each in (every, few)}
+
+    def compile_one(file: Path) -> Path:
+        if file.parent.name == BACKEND.name and file.suffix == ".cpp" and file.name != HOST:
+            try:
+                return _compile_one(few, sources[id(few)], file)
+            except InvalidMeasurement as error:
+                LOGGER.info("%s uses the list of shaders: %s", file.name, error.what)
+        return _compile_one(every, sources[id(every)], file)
+
+    return [compile_one(file) for file in files]
+
+
+def _make_empty_list(shop: Workshop) -> Path:
+    folder = shop.make("headers-without-shaders")
+    with shop.making(folder):
+        if not (folder / HEADER).is_file():
+            (folder / HEADER).write_text("#include <cstdint>\n")
+    return folder
 
 
 def _compile_one(host: Host, sources: Sources, file: Path) -> Path:

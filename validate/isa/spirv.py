@@ -9,17 +9,20 @@ import shlex
 import struct
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from validate.isa.compilers import digest
 from validate.isa.recording import Bench, Recorded
 from validate.isa.workshop import Yard
 
 LOGGER = logging.getLogger("lab")
 ANY_CODE = range(-64, 256)
 CHUNK = 24  # shaders a process
+_MARKED = re.compile(r"LAB_FROM (?P<key>\S+)(?P<text>.*?)LAB_TO (?P=key)", re.DOTALL)
 _VERSION = re.compile(r"(?:\s|//.*\n|/\*(?s:.*?)\*/)*#\s*version\b.*\n")
 # https://registry.khronos.org/SPIR-V/specs/unified1/SPIRV.html, in words of 32 bits
 HEADER_WORDS, SPEC_ID = 5, 1
@@ -85,8 +88,27 @@ def compile_shaders(bench: Bench, wanted: Iterable[tuple[Recorded, str]]) -> dic
     found = {key: each for key, each in found.items() if _path(bench, each.spirv).is_file()}
     missing = {key: place for key, place in places.items() if key not in found}
     shop.make("spirv")
-    for made in shop.share_out(partial(_compile_chunk, bench), _chunk(missing)):
-        found |= made
+    return found | _compile_missing(bench, missing)
+
+
+def _compile_missing(
+    bench: Bench, missing: Mapping[str, tuple[Recorded, str]]
+) -> dict[str, Shader]:
+    """A header that all shaders include changes few of them: the same text is compiled once."""
+    texts: dict[str, str] = {}
+    for read in bench.shop.share_out(partial(_read_texts, bench), _chunk(missing)):
+        texts |= read
+    known = {key: _read_shader(each) for key, each in bench.shop.look_up(texts.values()).items()}
+    known = {key: each for key, each in known.items() if _path(bench, each.spirv).is_file()}
+    first: dict[str, str] = {}
+    for key in missing:
+        first.setdefault(texts.get(key, key), key)
+    chosen = {key: missing[key] for text, key in first.items() if text not in known}
+    for made in bench.shop.share_out(partial(_compile_chunk, bench), _chunk(chosen)):
+        known |= {texts.get(key, key): each for key, each in made.items()}
+    found = {key: known[texts.get(key, key)] for key in missing}
+    kept = {key: _document(each) for key, each in (known | found).items() if each.spirv}
+    bench.shop.keep(kept)
     return found
 
 
@@ -111,7 +133,6 @@ def _compile_chunk(bench: Bench, chunk: Chunk) -> dict[str, Shader]:
                 made[task.key] = _keep(bench, half)
             else:
                 made[task.key] = _compile_alone(bench, yard, task)
-    bench.shop.keep({key: _document(each) for key, each in made.items() if each.spirv})
     return made
 
 
@@ -120,22 +141,58 @@ def _compile_together(bench: Bench, yard: Yard, chunk: Chunk) -> dict[str, Path]
     copy that begins with its defines, as glslc has one set of them. What fails leaves no file.
     """
     out = bench.shop.make(f"spirv/{yard.work.name}")
+    with _copied(yard, chunk) as copies:
+        _run_glslc(bench, out, [*chunk.options, "-c"], copies.values())
+    return {key: out / f"{copy.name}.spv" for key, copy in copies.items()}
+
+
+def _read_texts(bench: Bench, chunk: Chunk) -> dict[str, str]:
+    """What stands for the preprocessed text and the options of each shader, by key; a shader that
+    the preprocessor does not like is missing.
+    """
+    with bench.shop.yard(chunk.subtree) as yard, _copied(yard, chunk, marked=True) as copies:
+        said = _run_glslc(bench, bench.shop.folder, [*chunk.options, "-E"], copies.values())
+    parts = ((found["key"], _without_lines(found["text"])) for found in _MARKED.finditer(said))
+    return {key: digest("text", bench.glslc, *chunk.options, text) for key, text in parts}
+
+
+def _without_lines(text: str) -> str:
+    """Files and lines are no part of a module: nothing is compiled with -g."""
+    lines = text.split("\n")
+    return "\n".join(line for line in lines if line.strip() and not line.startswith("#line"))
+
+
+@contextmanager
+def _copied(yard: Yard, chunk: Chunk, *, marked: bool = False) -> Iterator[dict[str, Path]]:
+    """Copies with their defines, beside the shaders while the block runs; marked: between words
+    that tell them apart.
+    """
     copies = {}
-    for task in chunk.tasks:
-        text = define(yard.ggml / task.file, task.defines)
-        if text is not None:
-            copies[task.key] = (yard.ggml / task.file).with_name(f"lab-{task.key}.comp")
-            copies[task.key].write_text(text, "utf-8")
     try:
-        if copies:
-            files = [bench.place.inside(copy) for copy in copies.values()]
-            words = ["glslc", *chunk.options, "-c", *files]
-            shell = f"cd {shlex.quote(bench.place.inside(out))} && exec {shlex.join(words)}"
-            bench.place.run(["sh", "-c", shell], ok=ANY_CODE)
+        for task in chunk.tasks:
+            shader = yard.ggml / task.file
+            text = define(shader, task.defines)
+            if text is None:
+                continue
+            copies[task.key] = shader.with_name(f"lab-{task.key}.comp")
+            if marked:
+                version = text[: text.index("\n", text.index("version"))].split("version")[1]
+                head = f"LAB_FROM {task.key} {version}\n"
+                text = text.replace("#line", f"{head}#line", 1) + f"\nLAB_TO {task.key}\n"
+            copies[task.key].write_text(text, "utf-8")
+        yield copies
     finally:
         for copy in copies.values():
-            copy.unlink()
-    return {key: out / f"{copy.name}.spv" for key, copy in copies.items()}
+            copy.unlink(missing_ok=True)
+
+
+def _run_glslc(bench: Bench, folder: Path, options: Sequence[str], files: Iterable[Path]) -> str:
+    inside = [bench.place.inside(file) for file in files]
+    if not inside:
+        return ""
+    words = shlex.join(["glslc", *options, *inside])
+    shell = f"cd {shlex.quote(bench.place.inside(folder))} && exec {words}"
+    return bench.place.run(["sh", "-c", shell], ok=ANY_CODE).text
 
 
 def define(shader: Path, words: Iterable[str]) -> str | None:
