@@ -98,6 +98,20 @@ def test_numbers_and_names_of_files_are_no_change(old: str, new: str) -> None:
     assert units(MODULE.replace(old, new)) == units()
 
 
+CIRCLE = """!2 = !{!12, !"b"}
+!12 = !{!2, !"a"}
+!3 = """
+
+
+@pytest.mark.parametrize("first", ["!2", "!12"])
+def test_a_change_in_a_circle_is_seen_from_everywhere_in_it(first: str) -> None:
+    text = MODULE.replace("!3 = ", CIRCLE).replace("!dbg !9", f"!dbg {first}")
+    text = text.replace("store float 1.0, ptr addrspace(3) @lds", "ret void, !dbg !2")
+    before, after = units(text), units(text.replace('!"a"', '!"c"'))
+    assert before["one"].key != after["one"].key
+    assert before["two"].key != after["two"].key
+
+
 def test_another_kernel_is_no_change() -> None:
     more = MODULE.replace(
         "define internal", "define amdgpu_kernel void @new() #0 {\n  ret void\n}\ndefine internal"

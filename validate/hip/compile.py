@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 from upstream.errors import CommandError, InvalidMeasurement
@@ -86,14 +87,14 @@ def _compile_missing(
     bench: HipBench, missing: Mapping[str, tuple[HipTree, str]]
 ) -> dict[str, Document]:
     """The front end for each file, then every kernel that is not known, once."""
+    rmtree(bench.shop.folder / "kernels", ignore_errors=True)  # of a run that was killed
     folder = bench.shop.make("kernels")
     codes = {key: folder / f"{key}.ll" for key in missing}
     try:
         units = _read_all(bench, missing, codes)
         kernels = _compile_units(bench, codes, units)
     finally:
-        for code in codes.values():
-            code.unlink(missing_ok=True)
+        rmtree(folder)
     joined = {key: _join(units[key], kernels) for key in missing}
     made = {key: document for key, document in joined.items() if document is not None}
     rest = [key for key in missing if key not in made]

@@ -73,7 +73,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Module:
-    """The text of a module by entities; `rest` has no name, or a number as types and locals have."""
+    """The text of a module by entities; what has no name, or a type's number, is the `rest`."""
 
     entities: Mapping[str, Entity]
     rest: str
@@ -98,27 +98,30 @@ class Module:
 
     def digest(self, name: str) -> str:
         """Stands for an entity and all that it refers to."""
-        return self._digest(name, [])
+        return self._digest(name, [])[0]
 
-    def _digest(self, name: str, above: list[str]) -> str:
+    def _digest(self, name: str, above: list[str]) -> tuple[str, int]:
+        """The digest, and how far above the entity it refers back: in a circle, what is not the
+        first of it has no digest of its own that could be kept.
+        """
         if name in above:  # a function that calls itself, a loop that is its own name
-            return f"up {len(above) - above.index(name)}"
-        if (found := self._digests.get(name)) is not None:
-            return found
-        entity = self.entities.get(name)
-        if entity is None:
-            return name
+            return f"up {len(above) - above.index(name)}", above.index(name)
+        entity, here = self.entities.get(name), len(above)
+        if entity is None or name in self._digests:
+            return self._digests.get(name, name), here
         above.append(name)
-        parts = list(entity.parts)
+        parts, back = list(entity.parts), here
         for at in range(1, len(parts), 2):
             # Functions and variables keep their names: a name may mean something to LLVM.
             kept = parts[at] if parts[at][0] in "@$" else ""
-            parts[at] = f"{kept}<{self._digest(parts[at], above)}>"
+            below, far = self._digest(parts[at], above)
+            parts[at], back = f"{kept}<{below}>", min(back, far)
         above.pop()
         text = "".join(parts) if name[0] in "@$" else "".join(parts).split(" = ", 1)[-1]
         found = hashlib.sha256(text.encode()).hexdigest()
-        self._digests[name] = found
-        return found
+        if back >= here:
+            self._digests[name] = found
+        return found, back
 
     def _named(self) -> list[str]:
         return sorted(n for n in self.entities if n.startswith(NAMED) and n != IDENTITY)
