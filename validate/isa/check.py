@@ -10,7 +10,7 @@ from upstream.git import Git
 from upstream.lab import Lab
 from validate.isa.compilers import compilers_at_hand
 from validate.isa.judge import REFUSED, StepChanges, Word
-from validate.isa.recording import open_bench, read_tree
+from validate.isa.recording import open_bench, read_trees
 from validate.isa.run import Session, Tree, compare_trees
 from validate.isa.tables import document_change
 from validate.isa.workshop import open_workshop
@@ -72,6 +72,6 @@ def summarize(changes: StepChanges, compilers: list[str]) -> CheckResult:
 
 
 def _compare(session: Session, pair: StepPair) -> StepChanges:
-    parent = Tree(pair.parent, read_tree(session.bench, pair.parent_tree))
-    step = Tree(pair.step, read_tree(session.bench, pair.step_tree), pair.allowance)
-    return compare_trees(session, parent, step)
+    before, after = read_trees(session.bench, [pair.parent_tree, pair.step_tree])
+    step = Tree(pair.step, after, pair.allowance)
+    return compare_trees(session, Tree(pair.parent, before), step)
