@@ -1,9 +1,9 @@
 """Intervals of what measure2.py wrote: python docs/evidence/h200/moe/evaluate2.py moe2-0.jsonl moe2-1.jsonl
 
 For every model and cell: speed of the second arm over the first, Hodges-Lehmann with the exact 95 % Wilcoxon interval
-over quads (validate/statistics.py), Holm's p over all rows; `head -> copy` is the A/A control, whose interval is the
-floor of its cell. FASTER/SLOWER as validate.comparison.judge says with margin max(2 %, floor), where Holm upholds it;
-INVALID for a model whose control differs from itself. A SLOWER wants a second run: confirm2.sh.
+over quads (validate/statistics.py), Holm's p over the cells of a step; `head -> copy` is the A/A control, whose interval
+is the floor of its cell. FASTER/SLOWER as validate.comparison.judge says with margin max(2 %, floor), where Holm upholds it;
+INVALID for a model whose control differs from itself. A SLOWER wants a second run.
 """
 import json
 import math
@@ -16,7 +16,7 @@ from validate.cells import Speed  # noqa: E402
 from validate.comparison import find_unfit, judge, measure_floor  # noqa: E402
 from validate.statistics import hodges_lehmann, holm, signed_rank_p  # noqa: E402
 
-PAIRS = [("b10566", "head"), ("head", "a"), ("a", "ab"), ("head", "ab"), ("b10566", "ab")]
+PAIRS = [("b10566", "head"), ("head", "f1"), ("f1", "f2"), ("head", "f2"), ("f2", "f4"), ("f4", "f5"), ("head", "f5"), ("b10566", "f2")]
 CONTROL = ("head", "copy")
 ALPHA, MARGIN = 0.05, 0.02
 
@@ -43,26 +43,22 @@ def main():
     found = read(sys.argv[1:])
     if not found:
         sys.exit("no complete quad: nothing was measured")
-    rows, p_values = [], {}
     controls = {cell: differences(quads, *CONTROL) for cell, quads in found.items()}
     unfit = {model: find_unfit({str(c): d for c, d in controls.items() if c[0] == model}, 0.01) for model, _, _ in found}
-    for cell, quads in sorted(found.items()):
-        control = controls[cell]
-        margin = max(MARGIN, measure_floor(control, ALPHA))
-        for first, second in PAIRS:
-            if diffs := differences(quads, first, second):
-                estimate = hodges_lehmann(diffs, ALPHA)
-                p_values[str(len(rows))] = signed_rank_p(diffs)
-                rows.append((cell, first, second, estimate, margin))
-    adjusted = holm(p_values)
-    print("| model, prompt, ubatch | from | to | ratio (95 %) | quads | margin | Holm p | |\n|---|---|---|---|---|---|---|---|")
-    for index, ((model, prompt, ubatch), first, second, estimate, margin) in enumerate(rows):
-        verdict, p = judge(estimate, margin), adjusted[str(index)]
-        if verdict in (Speed.FASTER, Speed.SLOWER) and p > ALPHA:
-            verdict = Speed.INCONCLUSIVE
-        said = "INVALID" if unfit[model] else verdict.value
-        ratio = f"{math.exp(estimate.center):.3f} ({math.exp(estimate.low):.3f} .. {math.exp(estimate.high):.3f})"
-        print(f"| {model}, {prompt}, {ubatch} | {first} | {second} | {ratio} | {estimate.quads} | {100 * math.expm1(margin):.1f} % | {p:.2g} | {said} |")
+    print("| from | to | model, prompt, ubatch | ratio (95 %) | quads | margin | Holm p | |\n|---|---|---|---|---|---|---|---|")
+    for first, second in PAIRS:
+        step = {cell: differences(quads, first, second) for cell, quads in sorted(found.items())}
+        step = {cell: diffs for cell, diffs in step.items() if diffs}
+        adjusted = holm({str(cell): signed_rank_p(diffs) for cell, diffs in step.items()})
+        for cell, diffs in step.items():
+            estimate, margin, p = hodges_lehmann(diffs, ALPHA), max(MARGIN, measure_floor(controls[cell], ALPHA)), adjusted[str(cell)]
+            verdict = judge(estimate, margin)
+            if verdict in (Speed.FASTER, Speed.SLOWER) and p > ALPHA:
+                verdict = Speed.INCONCLUSIVE
+            said = "INVALID" if unfit[cell[0]] else verdict.value
+            ratio = f"{math.exp(estimate.center):.3f} ({math.exp(estimate.low):.3f} .. {math.exp(estimate.high):.3f})"
+            where = f"{cell[0]}, {cell[1]}, {cell[2]}"
+            print(f"| {first} | {second} | {where} | {ratio} | {estimate.quads} | {100 * math.expm1(margin):.1f} % | {p:.2g} | {said} |")
     print("\n".join(filter(None, unfit.values())))
 
 

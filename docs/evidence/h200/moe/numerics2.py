@@ -14,7 +14,7 @@ import time
 KHR = {"GGML_VK_DISABLE_COOPMAT2": "1"}
 SCALAR = KHR | {"GGML_VK_DISABLE_COOPMAT": "1"}
 TYPES = ("q4_K", "q4_0", "q8_0", "iq4_xs", "f16", "bf16", "mxfp4", "iq2_xs", "q6_K", "f32")
-PLAN = [(arm, env, kind) for arm, env in (("ab", KHR), ("a", KHR), ("ab", {}), ("ab", SCALAR), ("head", KHR)) for kind in TYPES]
+PLAN = [(arm, env, kind) for arm, env in (("f5", KHR), ("f5", {}), ("f5", SCALAR), ("head", KHR)) for kind in TYPES]
 
 
 def run(keep, arm, env, kind, gpu, limit):

@@ -1,4 +1,4 @@
-# The ROCmFPx types in ggml-cuda on one GPU: exact rows, numerics, speed. Not run yet. In the kit of ../two-gpus, after
+# The ROCmFPx types in ggml-cuda on one GPU: exact rows, numerics, speed. In the kit of ../two-gpus, after
 # call0.sh has unpacked the stack with this topic into $W/tip:
 #     bash cuda.sh build &          nvcc, without FlashAttention; goes on after the call when started with setsid
 #     bash cuda.sh [SECONDS]        waits for it, leaves cuda-*.txt and cuda-perf-*.sql in $OUT, ends by SECONDS (580)

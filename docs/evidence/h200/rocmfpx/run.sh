@@ -1,4 +1,4 @@
-# ROCmFPx on one GPU: exact values, numerics, speed. Not run yet. In the kit of ../two-gpus (scripts/pack.sh), after
+# ROCmFPx on one GPU: exact values, numerics, speed. In the kit of ../two-gpus (scripts/pack.sh), after
 # call0.sh has built the stack with this topic into $W/tip (tip.patch holds all steps):
 #     bash run.sh [SECONDS]
 # Leaves exact.txt, numerics.txt and perf-*.sql in $OUT. Ends by SECONDS (580).
