@@ -108,7 +108,7 @@ def _plan_checks(validation: Validation, pair: Pair) -> list[tuple[str, Check]]:
     numerics = claim.numerics.get("cpu", "bit-exact")
     if claim.check:
         own = _open_own_check(validation, claim)
-        checks.append((teeth.CHECK, lambda: _bite(room, own, pair)))
+        checks.append((teeth.CHECK, lambda: _bite(room, own, pair, validation.vulkan)))
     checks += _plan_isa(validation, pair, claim)
     checks.append((archs.CHECK, lambda: archs.check_archs(room, step, parent)))
     checks += _plan_numerics(validation, pair, Arms(step, parent, _trees(pair), numerics))
@@ -178,13 +178,14 @@ def _open_own_check(validation: Validation, claim: Claim) -> OwnCheck:
     return OwnCheck(script, validation.source, validation.root)
 
 
-def _bite(room: Room, own: OwnCheck, pair: Pair) -> CheckResult:
-    return teeth.check_teeth(room, own, _tree(pair.step), _tree(pair.parent))
+def _bite(room: Room, own: OwnCheck, pair: Pair, lane: Lane | None = None) -> CheckResult:
+    return teeth.check_teeth(room, own, _tree(pair.step, lane), _tree(pair.parent, lane))
 
 
-def _tree(build: StepBuild) -> teeth.Tree:
+def _tree(build: StepBuild, lane: Lane | None) -> teeth.Tree:
     assert build.binaries is not None
-    return teeth.Tree(build.plan, build.binaries)
+    vulkan = lane.find_programs(build.name) if lane else None
+    return teeth.Tree(build.plan, build.binaries, vulkan)
 
 
 def _fail_build(step: StepBuild) -> CheckResult:

@@ -6,7 +6,7 @@ A check is a script below series/checks/:
 
 It exits 0 (holds), 1 (does not hold), 3 (the environment is missing) or 4 (measured nothing) and
 prints one JSON document with "check", "cases" (a number or a list), "passed", and where there is
-something to say "reason".
+something to say "reason". A step that was built with Vulkan is told in LAB_VULKAN (VulkanPrograms).
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from validate.build import Plan
 from validate.room import ANY_CODE, SECONDS, Room, clean, last_line
 from validate.source_tree import SourceTree
 from validate.verdict import CheckResult, Verdict
+from validate.vulkan.programs import VARIABLE as VULKAN
+from validate.vulkan.programs import VulkanPrograms
 
 CHECK = "own check"
 HOLDS, DOES_NOT = int(ExitCode.OK), int(ExitCode.GATE_FAILED)
@@ -70,6 +72,7 @@ class Tree:
 
     plan: Plan
     binaries: StepBinaries
+    vulkan: VulkanPrograms | None = None
 
 
 def find_script(directory: Path, name: str) -> Path:
@@ -114,6 +117,7 @@ def bite(room: Room, own: OwnCheck, tree: Tree) -> tuple[Bite, bool]:
     A missing environment and an invalid run are not stored: both may be mended.
     """
     inputs = {"check": CHECK, "script": own.digest, "step": tree.plan.key}
+    inputs |= tree.vulkan.inputs if tree.vulkan else {}
     try:
         found, cached = room.cache.obtain(inputs, lambda: _produce(room, own, tree))
     except _NotStored as unsettled:
@@ -160,7 +164,8 @@ def _run_script(own: OwnCheck, tree: Tree, work: Path) -> Completed:
     command += ["--root", own.root] if own.root else []
     # said, not found from the script's place: a series may be kept anywhere (--series)
     tool = {"LAB_PIPELINE_STATS": str(Path(__file__).parent / "isa" / "pipeline_stats.c")}
-    env = clean(os.environ) | {"PYTHONDONTWRITEBYTECODE": "1"} | tool
+    env = clean(os.environ) | {"PYTHONDONTWRITEBYTECODE": "1", VULKAN: ""} | tool
+    env |= {VULKAN: tree.vulkan.told} if tree.vulkan else {}
     try:
         return process.run(command, cwd=work, env=env, timeout=SECONDS, ok=ANY_CODE)
     except CommandError as error:

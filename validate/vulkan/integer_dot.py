@@ -78,8 +78,7 @@ def build_shim(kit: Kit, compiler: Path) -> Path:
     shim = folder / f"integer_dot-{hashlib.sha256(key.encode()).hexdigest()[:16]}.so"
     if not shim.is_file():
         half = shim.with_name(f".{shim.name}.{os.getpid()}")
-        headers = ("-I", folder / "include")
-        process.run((compiler, *FLAGS, *headers, SOURCE, "-o", half, "-ldl"))
+        process.run((compiler, *FLAGS, "-I", kit.headers, SOURCE, "-o", half, "-ldl"))
         half.replace(shim)
     return shim
 

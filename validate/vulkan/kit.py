@@ -75,6 +75,11 @@ class Kit:
         return Glslc(self.name, run)
 
     @property
+    def headers(self) -> Path:
+        """Vulkan's headers; where the machine's own are taken, a folder without them."""
+        return self.glslc.parent / "include"
+
+    @property
     def pipelines(self) -> Path:
         """Where Mesa keeps compiled pipelines by their content; it may be removed at any time."""
         return self.glslc.parents[1] / "mesa"

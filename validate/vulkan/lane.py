@@ -30,6 +30,7 @@ from validate.vulkan.cases import LIMIT, Interest, find_interest
 from validate.vulkan.device import Device, find_device, require_driver
 from validate.vulkan.integer_dot import report_integer_dot
 from validate.vulkan.kit import REMEDY, Kit, find_own_kit, open_kit, take_driver
+from validate.vulkan.programs import VulkanPrograms
 
 LOGGER = logging.getLogger("lab")
 TARGETS = (OPS, RESULTS)
@@ -52,6 +53,14 @@ class Lane:
     device: Device | None = None
     limit: int = LIMIT
     reported: Device | None = None
+    compiler: Path | None = None
+
+    def find_programs(self, name: str) -> VulkanPrograms | None:
+        """What a check is told of a step (or base); None where it has no Vulkan build."""
+        built = self.builds[name].binaries if name in self.builds else None
+        if built is None or self.kit is None or self.device is None or self.compiler is None:
+            return None
+        return VulkanPrograms(built, self.device.launch, self.kit.headers, self.compiler)
 
     @property
     def backends(self) -> tuple[str, ...]:
@@ -121,7 +130,7 @@ def open_lane(
     reported = None
     if wanted_dot and found.software and not found.integer_dot:
         reported = report_integer_dot(room, built, kit, found, builder.toolchain.c)
-    return replace(lane, device=found, reported=reported)
+    return replace(lane, device=found, reported=reported, compiler=builder.toolchain.c)
 
 
 def find_interests(git: Git, chain: Sequence[tuple[str, str]]) -> dict[str, Interest]:
