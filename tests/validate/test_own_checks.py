@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,12 @@ from upstream.lab import Lab
 from validate import teeth
 from validate.build import StepBuild, build_stack
 from validate.checks import _bite, _open_own_check, _pair
+from validate.room import Launch
 from validate.teeth import find_script
 from validate.verdict import CheckResult, Verdict
+from validate.vulkan.device import Device
+from validate.vulkan.kit import Kit
+from validate.vulkan.lane import Lane
 
 SERIES = load_series(Path(__file__).parents[2] / "series")
 HEAD = """\
@@ -48,6 +53,19 @@ NEEDS_ROOT = (
     HEAD + "answer(args.root is not None and '43' in said, code=None if args.root else 3,\n"
 )
 NEEDS_ROOT += "    reason='no toolchain: give --root')\n"
+NEEDS_VULKAN = (
+    HEAD
+    + """
+import os
+told = os.environ["LAB_VULKAN"]
+if not told:
+    answer(False, code=3, reason="no Vulkan")
+place = json.loads(told)
+said = subprocess.run([*place["start"], place["bin"] + "/app"], capture_output=True, text=True)
+given = place["variables"], place["device"], place["compiler"], place["headers"][-11:]
+answer("43" in said.stdout and given == ({"A": "b"}, "Vulkan0", "/usr/bin/cc", "kit/include"))
+"""
+)
 INVALID = HEAD + "answer(None, code=4, reason='measured nothing')\n"
 HELPED = HEAD + "from helper import wanted\nanswer(wanted in said)\n"
 ANSWER = Change("0001-answer.patch", {"models/answer.cpp": "int answer() { return 6 * 7 + 1; }\n"})
@@ -60,16 +78,18 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Lab, list[StepBuild
 
 
 def judge(
-    built: tuple[Lab, list[StepBuild]], series: Path, script: str, root: Path | None = None
+    built: tuple[Lab, list[StepBuild]],
+    series: Path,
+    script: str,
+    root: Path | None = None,
+    lane: Lane | None = None,
 ) -> CheckResult:
-    from dataclasses import replace
-
     (series / "checks").mkdir(exist_ok=True)
     (series / "checks" / "own.py").write_text(script)
     lab, builds = built
     validation = replace(open_validation(lab, {}, series), root=root)
     own = _open_own_check(validation, Claim(check="own.py"))
-    return _bite(validation.room, own, _pair(builds)[0])
+    return _bite(validation.room, own, _pair(builds)[0], lane)
 
 
 @pytest.mark.parametrize(
@@ -164,3 +184,21 @@ def test_the_checks_of_the_series_take_what_they_are_given(name: str) -> None:
         [sys.executable, script, "--help"], capture_output=True, text=True, check=True
     )
     assert [o for o in ("--bin", "--source", "--work", "--root") if o not in done.stdout] == []
+
+
+def test_a_step_built_with_vulkan_is_told_and_another_driver_asks_again(
+    built: tuple[Lab, list[StepBuild]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAB_VULKAN", "somebody else's")
+    lane = Lane(
+        Kit("a stand-in", "identity", tmp_path / "kit/glslc", (), None, None),
+        builds={build.name: build for build in built[1]},
+        compiler=Path("/usr/bin/cc"),
+    )
+    assert judge(built, tmp_path, NEEDS_VULKAN).verdict is Verdict.NOT_RUN
+    for driver in ("one", "another"):
+        launch = Launch(("env",), {"A": "b"}, "Vulkan0", identity=driver)
+        lane = replace(lane, device=Device("Vulkan0", "llvmpipe", launch))
+        found = judge(built, tmp_path, NEEDS_VULKAN, lane=lane)
+        assert (found.verdict, found.cached) == (Verdict.PASS, False), found
+    assert judge(built, tmp_path, NEEDS_VULKAN, lane=lane).cached
