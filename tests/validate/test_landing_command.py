@@ -22,7 +22,7 @@ from tests.series.miniature import Miniature, create_upstream, lines, run_git, w
 from upstream.edge import report_error
 from upstream.errors import LabError
 from validate.landing.__main__ import build_parser
-from validate.landing.drop_check import needs_programs
+from validate.landing.drop_check import needs_programs, needs_vulkan
 
 FIX = {"a.c": lines("a", changes={9: "a line 9 fixed"})}
 OWN = {"b.c": lines("b", changes={9: "b line 9 ours"})}
@@ -252,3 +252,5 @@ def test_which_checks_read_programs(tmp_path: Path) -> None:
     real = ROOT / "series/checks"
     assert needs_programs(real / "spec_draft_length.py")
     assert not needs_programs(real / "vulkan_mul_mm_pad.py")
+    assert needs_vulkan(real / "vulkan_moe_grid.py")
+    assert not needs_vulkan(real / "vulkan_mul_mm_pad.py")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from series.model import Series, Stack
@@ -25,6 +25,9 @@ from validate.shader_root import find_root
 from validate.source_tree import open_check_tree
 from validate.teeth import DOES_NOT, HOLDS, Bite, OwnCheck, Tree, bite, find_script
 from validate.toolchain import find_toolchain
+from validate.vulkan.lane import build_plain, find_kit
+from validate.vulkan.programs import VARIABLE as VULKAN
+from validate.vulkan.programs import VulkanPrograms
 
 NOT_ASKED = "not run: --run-checks runs it"
 
@@ -45,12 +48,23 @@ class Kennel:
         )
         room = Room(self.lab, Model(self.lab.scratch, "", ""))  # a check brings its own model
         tree = self._build(version) if needs_programs(script) else self._bare(version)
+        if needs_vulkan(script):
+            tree = replace(tree, vulkan=self._build_vulkan(room, version))
         with hold_lock(self.lab, "validate"):
             return bite(room, own, tree)[0]
 
-    def _build(self, version: Known) -> Tree:
+    def _builder(self, version: Known) -> Builder:
         recipe = llama_recipe(version.version)
-        builder = Builder(self.lab, self.git, recipe, find_toolchain(), max(1, self.jobs))
+        return Builder(self.lab, self.git, recipe, find_toolchain(), max(1, self.jobs))
+
+    def _build_vulkan(self, room: Room, version: Known) -> VulkanPrograms | None:
+        """The version built with Vulkan; None where this machine cannot, which the check says."""
+        kit = find_kit(self.lab, self.root)
+        stack = Stack(version.version, version.commit, version.tree, ())
+        return build_plain(self._builder(version), stack, room, kit) if kit else None
+
+    def _build(self, version: Known) -> Tree:
+        builder = self._builder(version)
         (plain,) = build_stack(builder, Stack(version.version, version.commit, version.tree, ()))
         if plain.binaries is None:
             raise InvalidMeasurement(f"plain {version.version} does not build: {plain.error}")
@@ -104,6 +118,15 @@ def needs_programs(script: Path) -> bool:
     """Whether a check reads its `--bin` option: the script, or a neighbour that it imports."""
     return any(
         isinstance(node, ast.Attribute) and node.attr == "bin"
+        for tree in _with_neighbours(script, set())
+        for node in ast.walk(tree)
+    )
+
+
+def needs_vulkan(script: Path) -> bool:
+    """Whether a check, or a neighbour that it imports, asks for the Vulkan build by its name."""
+    return any(
+        isinstance(node, ast.Constant) and node.value == VULKAN
         for tree in _with_neighbours(script, set())
         for node in ast.walk(tree)
     )

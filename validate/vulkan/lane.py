@@ -133,6 +133,22 @@ def open_lane(
     return replace(lane, device=found, reported=reported, compiler=builder.toolchain.c)
 
 
+def build_plain(
+    builder: Builder, stack: Stack, room: Room, kit: Kit, device: str = ""
+) -> VulkanPrograms | None:
+    """What a stack without steps is built into with Vulkan; None where it does not build.
+
+    Raises EnvironmentFault as open_lane does.
+    """
+    require_driver(kit)
+    (plain,) = _build(builder, stack, kit, {BASE})
+    if plain.binaries is None:
+        return None
+    found = find_device(room, plain.binaries, kit, device)
+    lane = Lane(kit, builds={BASE: plain}, device=found, compiler=builder.toolchain.c)
+    return lane.find_programs(BASE)
+
+
 def find_interests(git: Git, chain: Sequence[tuple[str, str]]) -> dict[str, Interest]:
     """What every step touches, by the names of the steps; the chain starts with the base."""
     pairs = pairwise(chain)
