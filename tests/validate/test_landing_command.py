@@ -252,5 +252,5 @@ def test_which_checks_read_programs(tmp_path: Path) -> None:
     real = ROOT / "series/checks"
     assert needs_programs(real / "spec_draft_length.py")
     assert not needs_programs(real / "vulkan_mul_mm_pad.py")
-    assert needs_vulkan(real / "vulkan_moe_grid.py")
+    assert needs_vulkan(real / "vulkan_moe_tile.py")
     assert not needs_vulkan(real / "vulkan_mul_mm_pad.py")
