@@ -33,22 +33,7 @@ SCALE_MAX = 0x7E
 LEAST = 0.15  # measured: 0.26 and more for Gaussian weights, 0.19 and more for Laplace
 ROUNDING = 1e-5
 SIZES = (0.002, 0.02, 0.2, 20.0)
-ToFloat = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 Floats: TypeAlias = "array[float]"
-
-
-class Traits(ctypes.Structure):
-    """ggml_type_traits of ggml.h."""
-
-    _fields_ = (
-        ("type_name", ctypes.c_char_p),
-        ("blck_size", ctypes.c_int64),
-        ("blck_size_interleave", ctypes.c_int64),
-        ("type_size", ctypes.c_size_t),
-        ("is_quantized", ctypes.c_bool),
-        ("to_float", ToFloat),
-        ("from_float_ref", ToFloat),
-    )
 
 
 @dataclass(frozen=True)
@@ -56,7 +41,6 @@ class Encoder:
     """NVFP4 of one libggml-base."""
 
     library: ctypes.CDLL
-    traits: Traits
 
     def search(self, x: Floats, weights: Floats | None = None) -> bytes:
         """The blocks that ggml_quantize_chunk writes for rows of COLUMNS values."""
@@ -69,14 +53,14 @@ class Encoder:
     def reference(self, x: Floats) -> bytes:
         """The blocks of quantize_row_nvfp4_ref."""
         target = ctypes.create_string_buffer(len(x) // 64 * BLOCK_BYTES)
-        self.traits.from_float_ref(at(x), ctypes.addressof(target), len(x))
+        self.library.quantize_row_nvfp4_ref(at(x), ctypes.addressof(target), len(x))
         return target.raw
 
     def decode(self, blocks: bytes) -> Floats:
         """The values that blocks stand for."""
         out = array("f", bytes(4 * (len(blocks) // BLOCK_BYTES) * 64))
         source = ctypes.create_string_buffer(blocks, len(blocks))
-        self.traits.to_float(ctypes.addressof(source), at(out), len(out))
+        self.library.dequantize_row_nvfp4(ctypes.addressof(source), at(out), len(out))
         return out
 
 
@@ -91,9 +75,13 @@ def open_encoder(folder: Path) -> Encoder | None:
         *[ctypes.c_int64] * 3,
         ctypes.c_void_p,
     ]
-    library.ggml_get_type_traits.restype = ctypes.POINTER(Traits)
-    traits = library.ggml_get_type_traits(NVFP4).contents
-    return Encoder(library, traits) if traits.type_name == b"nvfp4" else None
+    library.ggml_type_name.restype = ctypes.c_char_p
+    if library.ggml_type_name(NVFP4) != b"nvfp4":
+        return None
+    for function in (library.quantize_row_nvfp4_ref, library.dequantize_row_nvfp4):
+        function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
+        function.restype = None
+    return Encoder(library)
 
 
 def at(values: Floats) -> int:

@@ -17,6 +17,7 @@
 #endif
 
 #include "ggml-cpu.h"
+#include "rocmfpx_judge.h"
 
 #include <cstdio>
 #include <iostream>
@@ -51,24 +52,7 @@ static const format FORMATS[] = {
     { GGML_TYPE_Q2_0_ROCMFPX,      "q2_0_rocmfpx",      2 },
 };
 
-struct tally {
-    long        cases = 0, failures = 0;
-    std::string first;
-
-    void count(bool holds, const std::string & what) {
-        cases++;
-        if (!holds && failures++ == 0) {
-            first = what;
-        }
-    }
-};
-
 using bytes = std::vector<uint8_t>;
-using row   = std::vector<float>;
-
-static float scale_of(int e) {
-    return e > 0x7E ? 0.0f : e < 8 ? std::ldexp((float) e, -10) : std::ldexp((float) (8 + e%8), e/8 - 11);
-}
 
 static float scale_of(const format & f, const uint8_t * block, int i) {
     const int scales = f.size() - f.codes();
@@ -87,10 +71,6 @@ static row integers(const format & f, bytes x) {
         x[i] = (int) (i % f.size()) < f.codes() ? x[i] : 0x40;
     }
     return decode(f, x);
-}
-
-static bool same_bits(float a, float b) {
-    return memcmp(&a, &b, sizeof(a)) == 0;
 }
 
 #ifdef DECODE
@@ -406,6 +386,5 @@ int main(int argc, char ** argv) {
 #else
     run_tiles(t, number(2));
 #endif
-    printf("{\"cases\": %ld, \"failures\": %ld, \"first\": \"%s\"}\n", t.cases, t.failures, t.first.c_str());
-    return t.failures > 0;
+    return t.report();
 }

@@ -4,8 +4,9 @@
 
 On this machine: against the scalar function beside and against double precision, all numbers of
 blocks up to 17, invalid scales and the largest sums among them; the FP4 types at least twice as
-fast as scalar. NEON: the same sources cross-compiled and run under qemu-user, where both are found;
-the encoder as well, since that compiler forms FMAs.
+fast as scalar; and the golden vectors, encoded, decoded and in both dot products. NEON: the same
+sources cross-compiled and run under qemu-user, where both are found (packages g++-aarch64-linux-gnu
+and qemu-user); the encoder as well, since that compiler forms FMAs.
 Exit status: 0 holds, 1 does not hold, 3 no C++ compiler.
 """
 
@@ -28,6 +29,7 @@ from rocmfpx_types import (
     PASS,
     Outcome,
     build,
+    golden_lines,
     keeps_contraction_off,
     run_driver,
 )
@@ -44,7 +46,8 @@ C_SOURCES: Final = (
 )
 CXX_SOURCES: Final = ("ggml/src/gguf.cpp", "ggml/src/ggml-threading.cpp")
 ARCHITECTURES: Final = ("armv8-a", "armv8.2-a+dotprod")
-MODES: Final = (("simd", "400", "1"), ("encode", "60", "1"), ("decode",))
+TOOLS: Final = (f"{CROSS}gcc", f"{CROSS}g++", EMULATOR)
+MODES: Final = (("golden",), ("simd", "400", "1"), ("encode", "60", "1"), ("decode",))
 VERSION: Final = '#define GGML_VERSION "check"\n#define GGML_COMMIT "check"\n'
 
 
@@ -56,6 +59,11 @@ def judge_speed(program: Path) -> Iterator[Outcome]:
         ratio = times[f"{name} scalar"] / times[name]
         yield f"{name}, {ratio:.1f} times scalar", 1, "" if ratio >= 2 else f"{ratio:.2f} < 2"
     sys.stderr.write(f"ns per 1000 values: {done.stdout}")
+
+
+def absent_tools() -> list[str]:
+    """List what NEON code cannot be compiled or run without."""
+    return [tool for tool in TOOLS if shutil.which(tool) is None]
 
 
 def compile_neon(source: Path, work: Path, architecture: str) -> Path:
@@ -84,6 +92,11 @@ def compile_neon(source: Path, work: Path, architecture: str) -> Path:
     return folder / "driver"
 
 
+def run_emulated(program: Path, *mode: str) -> Outcome:
+    """Run a mode of the driver under the emulator."""
+    return run_driver(Path(shutil.which(EMULATOR) or ""), program, *mode, lines=golden_lines())
+
+
 def judge_neon(source: Path, work: Path) -> Iterator[Outcome]:
     """Run the driver under the emulator for each architecture."""
     for architecture in ARCHITECTURES:
@@ -93,7 +106,7 @@ def judge_neon(source: Path, work: Path) -> Iterator[Outcome]:
             yield architecture, 1, error.stderr.decode(errors="replace")[-600:]
             continue
         for mode in MODES:
-            _, cases, wrong = run_driver(Path(shutil.which(EMULATOR) or ""), program, *mode)
+            _, cases, wrong = run_emulated(program, *mode)
             yield f"{architecture} {mode[0]}", cases, wrong
 
 
@@ -103,11 +116,10 @@ def judge(source: Path, folder: Path, work: Path) -> tuple[list[Outcome], str]:
     found = [run_driver(program, "simd", "3000", "1")]
     if found[0][2]:
         return found, ""
+    found.append(run_driver(program, "golden", lines=golden_lines()))
     if platform.machine() == "x86_64":
         found += judge_speed(program)
-    tools = (f"{CROSS}gcc", f"{CROSS}g++", EMULATOR)
-    absent = [tool for tool in tools if shutil.which(tool) is None]
-    if absent:
+    if absent := absent_tools():
         return found, f"NEON was not run: no {', '.join(absent)}"
     return [*found, *judge_neon(source, work)], ""
 

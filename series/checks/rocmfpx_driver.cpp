@@ -6,6 +6,8 @@
 //   validate           every value of every byte of a block: ggml_validate_row_data
 //   dot N SEED         the CPU's dot product with Q8_0 against one in double precision
 //   simd N SEED        the same for a build that has scalar ones beside: the two against each other
+//   golden             lines "TYPE BYTES DECODED VALUES IMPORTANCE" from the standard input, all but the first in
+//                      hexadecimal digits, no importance as "-": encoded, decoded, and both dot products
 //   speed MS           ns per 1000 values of the dot product with Q8_0, by type: the median of MS of time each
 //   load FILE          read a GGUF, check and decode its tensors; "refused" or "read" goes to stdout
 //   fuzz N SEED FILE   the same for N mutations of FILE, in this process
@@ -14,6 +16,7 @@
 #include "ggml-cpu.h"
 #include "ggml.h"
 #include "gguf.h"
+#include "rocmfpx_judge.h"
 
 #include <dlfcn.h>
 
@@ -26,6 +29,7 @@
 #include <cstring>
 #include <ctime>
 #include <fstream>
+#include <iostream>
 #include <iterator>
 #include <random>
 #include <sstream>
@@ -52,28 +56,6 @@ static const format FORMATS[] = {
     { 104, "q3_0_rocmfpx",      Q3,  16, 3, 4,   14 },
     { 107, "q2_0_rocmfpx",      Q2,  16, 2, 4,   10 },
 };
-
-struct tally {
-    long        cases = 0, failures = 0;
-    std::string first;
-
-    void count(bool holds, const std::string & what) {
-        cases++;
-        if (!holds && failures++ == 0) {
-            first = what;
-        }
-    }
-};
-
-using row = std::vector<float>;
-
-static float scale_of(int e) {
-    if (e > 0x7E) {
-        return 0;
-    }
-    const int E = e >> 3, m = e & 7;
-    return E == 0 ? std::ldexp((float) m, -10) : std::ldexp((float) (8 + m), E - 11);
-}
 
 static int value_of(const format & f, int code) {
     static const int fp4[] = { 0, 1, 2, 3, 4, 6, 8, 10 }, q3[] = { 0, 1, 2, 4 }, q2[] = { -4, -1, 1, 4 };
@@ -322,10 +304,6 @@ static void run_encode(tally & t, int n, int seed) {
 
 // --- decode and validate -------------------------------------------------------------------------
 
-static bool same_bits(float a, float b) {
-    return std::memcmp(&a, &b, sizeof(a)) == 0;
-}
-
 static row decode(const format & f, const std::vector<uint8_t> & block) {
     row y(block.size()/f.bytes*32);
     ggml_get_type_traits((ggml_type) f.id)->to_float(block.data(), y.data(), y.size());
@@ -402,10 +380,38 @@ static ggml_vec_dot_t scalar_of(const format & f) {
     return (ggml_vec_dot_t) find_function((std::string("ggml_vec_dot_") + f.name + "_q8_0_generic").c_str());
 }
 
+// of blocks x that mean xf: the dot product in use against double precision, and against the scalar one
+static void judge_dot(tally & t, const format & f, const std::vector<uint8_t> & x, const row & xf,
+                      const std::vector<uint8_t> & yq, ggml_vec_dot_t scalar) {
+    row yf(xf.size());
+    ggml_get_type_traits(GGML_TYPE_Q8_0)->to_float(yq.data(), yf.data(), yf.size());
+    double wanted = 0, size = 0;
+    for (size_t j = 0; j < yf.size(); j++) {
+        wanted += (double) xf[j]*yf[j];
+        size   += std::fabs((double) xf[j]*yf[j]);
+    }
+    const std::string what = std::string(f.name) + ", " + std::to_string(xf.size()/32) + " blocks: ";
+    float got = NAN, same = NAN;
+    ggml_get_type_traits_cpu((ggml_type) f.id)->vec_dot(yf.size(), &got, 0, x.data(), 0, yq.data(), 0, 1);
+    if (scalar) {
+        scalar(yf.size(), &same, 0, x.data(), 0, yq.data(), 0, 1);
+        t.count(std::fabs(got - same) <= 2e-6*size + 1e-30, what + std::to_string(got) + ", scalar " + std::to_string(same));
+    }
+    t.count(std::fabs(got - wanted) <= 1e-5*size + 1e-30, what + std::to_string(got) + ", wanted " + std::to_string(wanted));
+}
+
+static std::vector<uint8_t> random_activations(generator & rng, int n) {
+    row y(n);
+    for (float & v : y) {
+        v = normal(rng)*std::ldexp(1.0f, (int) (rng() % 12) - 6);
+    }
+    std::vector<uint8_t> yq(ggml_row_size(GGML_TYPE_Q8_0, n));
+    ggml_get_type_traits_cpu(GGML_TYPE_Q8_0)->from_float(y.data(), yq.data(), n);
+    return yq;
+}
+
 static void run_dot(tally & t, int n, int seed, bool against_scalar) {
     generator rng(seed);
-    ggml_cpu_init();
-    const auto * q8 = ggml_get_type_traits_cpu(GGML_TYPE_Q8_0);
     for (const format & f : FORMATS) {
         const auto * cpu = ggml_get_type_traits_cpu((ggml_type) f.id);
         const auto scalar = against_scalar ? scalar_of(f) : nullptr;
@@ -415,34 +421,51 @@ static void run_dot(tally & t, int n, int seed, bool against_scalar) {
             // all numbers of blocks up to 17, invalid scales as well: they are 0
             const int    blocks = 1 + i % 17;
             const auto   x      = random_blocks(rng, f, blocks, i % 4 != 0);
-            const row    xf     = decode(f, x);
-            row          y(32*blocks), yf(32*blocks);
-            for (float & v : y) {
-                v = normal(rng)*std::ldexp(1.0f, (int) (rng() % 12) - 6);
-            }
-            std::vector<uint8_t> yq(ggml_row_size(GGML_TYPE_Q8_0, y.size()));
-            q8->from_float(y.data(), yq.data(), y.size());
+            auto         yq     = random_activations(rng, 32*blocks);
             if (i % 8 == 1) {
                 // the largest sums
                 for (size_t b = 0; b < yq.size(); b++) {
                     yq[b] = b % 34 < 2 ? yq[b] : rng() % 2 ? 127 : 0x81;
                 }
             }
-            ggml_get_type_traits(GGML_TYPE_Q8_0)->to_float(yq.data(), yf.data(), yf.size());
-            double wanted = 0, size = 0;
-            for (size_t j = 0; j < yf.size(); j++) {
-                wanted += (double) xf[j]*yf[j];
-                size   += std::fabs((double) xf[j]*yf[j]);
-            }
-            float got = NAN, same = NAN;
-            cpu->vec_dot(yf.size(), &got, 0, x.data(), 0, yq.data(), 0, 1);
-            if (scalar) {
-                scalar(yf.size(), &same, 0, x.data(), 0, yq.data(), 0, 1);
-                t.count(std::fabs(got - same) <= 2e-6*size + 1e-30, std::string(f.name) + ", " + std::to_string(blocks) + " blocks: " +
-                        std::to_string(got) + ", scalar " + std::to_string(same));
-            }
-            t.count(std::fabs(got - wanted) <= 1e-5*size + 1e-30, std::string(f.name) + ", " + std::to_string(blocks) + " blocks: " +
-                    std::to_string(got) + ", wanted " + std::to_string(wanted));
+            judge_dot(t, f, x, decode(f, x), yq, scalar);
+        }
+    }
+}
+
+// --- golden vectors ------------------------------------------------------------------------------
+
+static std::vector<uint8_t> read_bytes(const std::string & hex) {
+    std::vector<uint8_t> bytes(hex == "-" ? 0 : hex.size()/2);
+    for (size_t i = 0; i < bytes.size(); i++) {
+        bytes[i] = std::stoi(hex.substr(2*i, 2), nullptr, 16);
+    }
+    return bytes;
+}
+
+static row read_floats(const std::string & hex) {
+    const auto bytes = read_bytes(hex);
+    row values(bytes.size()/sizeof(float));
+    std::copy(bytes.begin(), bytes.end(), (uint8_t *) values.data());
+    return values;
+}
+
+static void run_golden(tally & t) {
+    generator rng(1);
+    int id;
+    for (std::string hex, bits, values, importance; std::cin >> id >> hex >> bits >> values >> importance;) {
+        const format & f = *std::find_if(std::begin(FORMATS), std::end(FORMATS), [&](const format & each) { return each.id == id; });
+        const auto x  = read_bytes(hex);
+        const row  xf = read_floats(bits), in = read_floats(values), w = read_floats(importance);
+        const std::string what = std::string(f.name) + " " + hex;
+        std::vector<uint8_t> packed(x.size());
+        ggml_quantize_chunk((ggml_type) id, in.data(), packed.data(), 0, 1, in.size(), w.empty() ? nullptr : w.data());
+        t.count(packed == x, what + ": encoded otherwise");
+        const row y = decode(f, x);
+        t.count(y.size() == xf.size() && std::equal(y.begin(), y.end(), xf.begin(), same_bits), what + ": decoded otherwise");
+        t.count(scalar_of(f) != nullptr, what + ": no scalar dot product beside");
+        for (int i = 0; i < 16; i++) {
+            judge_dot(t, f, x, xf, random_activations(rng, xf.size()), scalar_of(f));
         }
     }
 }
@@ -457,7 +480,6 @@ static double thread_ns() {
 
 // types take turns, as the machine's pace changes
 static void run_speed(int ms) {
-    ggml_cpu_init();
     const int n = 4096, rows = 64;
     const auto * q8 = ggml_get_type_traits_cpu(GGML_TYPE_Q8_0);
     generator rng(1);
@@ -575,6 +597,7 @@ int main(int argc, char ** argv) {
     const std::string mode = argc > 1 ? argv[1] : "";
     const auto number = [&](int i) { return argc > i ? atoi(argv[i]) : 0; };
     tally t;
+    ggml_cpu_init();
     if (GGML_TYPE_COUNT <= 107 || !ggml_type_name((ggml_type) 100) || !ggml_type_name((ggml_type) 107)) {
         t.count(false, "the types are not there");
     } else if (mode == "encode") {
@@ -587,6 +610,8 @@ int main(int argc, char ** argv) {
         run_dot(t, number(2), number(3), false);
     } else if (mode == "simd") {
         run_dot(t, number(2), number(3), true);
+    } else if (mode == "golden") {
+        run_golden(t);
     } else if (mode == "speed") {
         run_speed(number(2));
         return 0;
@@ -598,6 +623,5 @@ int main(int argc, char ** argv) {
     } else {
         return 2;
     }
-    printf("{\"cases\": %ld, \"failures\": %ld, \"first\": \"%s\"}\n", t.cases, t.failures, t.first.c_str());
-    return t.failures > 0;
+    return t.report();
 }

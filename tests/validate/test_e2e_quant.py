@@ -14,14 +14,15 @@ from validate.corpus import open_corpus
 from validate.guards import Placement
 from validate.models import provide_model
 from validate.quant_evidence.place import Builds, build_ends
-from validate.quant_evidence.run import Plan, measure_model, measure_weights
+from validate.quant_evidence.run import Plan, measure_model
 from validate.quant_evidence.schemes import choose, list_known
+from validate.quant_evidence.weight_error import Libraries, find_library, measure_normal
 from validate.recipe import llama_recipe
+from validate.result_cache import ResultCache
 from validate.room import Room
 from validate.toolchain import find_toolchain
 
-# measures: it takes long, and has not been run in full on a quiet machine yet
-pytestmark = [pytest.mark.e2e, pytest.mark.measures]
+pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +61,9 @@ def test_a_searched_scale_diverges_less_and_upstream_reads_it(builds: Builds) ->
 
 def test_the_encoders_of_the_tip_are_those_of_the_specification(builds: Builds) -> None:
     """Gaussian weights of 1.0: a simulation that shares no code gave 9.1e-3, 6.6e-3, 7.4e-3."""
-    document = measure_weights(open_lab(), make_plan(builds))
-    found = {each["encoding"]: each["nmse"]["value"] for each in document["normal"]["1.0"]}
+    libraries = Libraries(find_library(builds.tip), find_library(builds.base))
+    measured = measure_normal(ResultCache(open_lab()), libraries, 1.0)
+    found = {each.encoding: each.nmse.value for each in measured}
     assert found["NVFP4 (upstream)"] == pytest.approx(9.1e-3, rel=0.02)
     assert found["NVFP4"] == pytest.approx(6.6e-3, rel=0.02)
     assert found["Q4_0"] == pytest.approx(7.4e-3, rel=0.02)

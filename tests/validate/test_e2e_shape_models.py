@@ -1,7 +1,7 @@
 """Shape models in real llama.cpp programs: finite logits of every preset and type, real drafting.
 
-Run by `nox -s e2e`. LLAMA_SERVER names a llama-server with llama-perplexity beside it, else those
-of the stack's tip are built. LLAMA_IMATRIX names a llama-imatrix; the stack does not build one.
+Run by `nox -s e2e`. LLAMA_SERVER names a llama-server with llama-perplexity beside it and
+LLAMA_IMATRIX a llama-imatrix; else those of the stack's tip are built.
 """
 
 from __future__ import annotations
@@ -14,16 +14,21 @@ import struct
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import requests
+from real_stack import provide_stack
 from shape_model_runs import ROOT, call_shapes
 
+from upstream.git import Git
 from upstream.lab import Lab, open_lab
+from validate.build import Builder, build_plans
 from validate.corpus import open_corpus
 from validate.models import provide_model
+from validate.recipe import llama_recipe
 from validate.room import clean
 from validate.shape_models.blocks import TYPES
 from validate.shape_models.choices import Choice, make_recipe, whole_depth
@@ -37,6 +42,7 @@ from validate.shape_models.tensors import list_tensors
 from validate.shape_models.writer import write_model
 from validate.speculation.place import find_server
 from validate.speculation.server import serve
+from validate.toolchain import find_toolchain
 
 pytestmark = pytest.mark.e2e
 WHOLE = [name for name, shape in PRESETS.items() if name.startswith("tiny-") and not shape.drafter]
@@ -48,6 +54,7 @@ DRAFTERS = {
     "dflash2": ("draft-dflash", "tiny-dflash2"),
 }
 PROMPT = "Hey, who are you and what are your capabilities?"
+IMATRIX = "llama-imatrix"
 
 
 @pytest.fixture(scope="module")
@@ -179,13 +186,24 @@ def test_all_mixes_of_upstream_are_understood() -> None:
     assert count > 150
 
 
-def test_llama_imatrix_counts_rows(tmp_path: Path, lab: Lab) -> None:
-    program = os.environ.get("LLAMA_IMATRIX")
-    if not program:
-        pytest.skip("LLAMA_IMATRIX names no llama-imatrix")
+@pytest.fixture(scope="module")
+def imatrix() -> Path:
+    """The steps need none: a target more, in the tree in which the tip was built."""
+    if named := os.environ.get("LLAMA_IMATRIX"):
+        return Path(named)
+    lab = open_lab()
+    stack = provide_stack(lab)
+    recipe = replace(llama_recipe(stack.version), targets=(IMATRIX,))
+    builder = Builder(lab, Git(lab.repository), recipe, find_toolchain(), jobs=2)
+    (tip,) = build_plans(builder, builder.plan(stack)[-1:])
+    assert tip.binaries is not None, tip.error
+    return tip.binaries.folder / IMATRIX
+
+
+def test_llama_imatrix_counts_rows(imatrix: Path, tmp_path: Path, lab: Lab) -> None:
     path = tmp_path / "x.gguf"
     write_model(make_recipe("tiny-moe-128", Choice()), path, 2)
-    rows = measure_rows(path, Path(program), 512, None, lab)
+    rows = measure_rows(path, imatrix, 512, None, lab)
     _, used = count_rows(read_head(path), 1)
     found = summarise(rows, used, "measured")
     assert (found.tokens, found.experts) == (512, 128)

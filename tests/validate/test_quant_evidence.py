@@ -80,6 +80,13 @@ def test_a_model_goes_from_file_to_table(lab: Lab, tmp_path: Path) -> None:
     assert len(calls) == 2  # the base's perplexity, the tip's bench
 
 
+def test_repacked_weights_can_be_left_out(lab: Lab, tmp_path: Path) -> None:
+    model, programs = make_model(lab), make_programs(tmp_path / "tip")
+    plan = replace(make_plan(programs, programs, Room(lab, model)), repacked=False)
+    rows = measure_model(lab, model, plan, 2)["rows"]
+    assert [list(row["speed"]) for row in rows] == [["off"]] * len(rows)
+
+
 def test_an_encoder_that_the_stack_left_alone_has_one_row(lab: Lab, tmp_path: Path) -> None:
     document = measure(lab, tmp_path, mark="upstream", rounds=0)
     assert [row["scheme"] for row in document["rows"]] == ["Q4_0", "IQ4_NL", "NVFP4"]

@@ -70,6 +70,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--rounds", type=int, default=8, metavar="N", help="rounds of speed, 0: none (8)"
     )
+    parser.add_argument(
+        "--no-repacked", action="store_true", help="leave out speeds with repacked weights"
+    )
     parser.add_argument("--no-weights", action="store_true", help="leave out the weight errors")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="another order of speed")
     parser.add_argument(
@@ -186,6 +189,7 @@ def make_plan(
         placement=Placement(args.speed_threads),
         seed=args.seed,
         facts=facts,
+        repacked=not args.no_repacked,
     )
 
 

@@ -31,29 +31,17 @@ Piece = tuple[int, Floats]  # the batch it belongs to, rows x columns
 BATCHES = 16
 PIECE = 1 << 20  # values
 TYPES = 256  # ids are fewer; ggml_type_name tells which exist
-ToFloat = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
-
-
-class Traits(ctypes.Structure):
-    """The first fields of ggml_type_traits (ggml.h)."""
-
-    _fields_ = (
-        ("type_name", ctypes.c_char_p),
-        ("blck_size", ctypes.c_int64),
-        ("blck_size_interleave", ctypes.c_int64),
-        ("type_size", ctypes.c_size_t),
-        ("is_quantized", ctypes.c_bool),
-        ("to_float", ToFloat),
-    )
 
 
 @dataclass(frozen=True)
 class Encoder:
-    """One type of the library."""
+    """One type of the library: blocks of `block` values in `size` bytes."""
 
     library: ctypes.CDLL
     number: int
-    traits: Traits
+    name: str
+    block: int
+    size: int
     importance: bool
 
     def add_errors(self, pieces: Iterator[Piece], batches: int) -> dict[str, Any]:
@@ -62,7 +50,7 @@ class Encoder:
         norm, seconds, count = [0.0] * batches, 0.0, 0
         for batch, values in pieces:
             norm[batch] += float(np.sum(np.square(values, dtype=np.float64)))
-            if values.shape[1] % self.traits.blck_size:
+            if values.shape[1] % self.block:
                 error[batch] = None
                 continue
             decoded, spent = self.carry(values)
@@ -75,7 +63,7 @@ class Encoder:
     def carry(self, values: Floats) -> tuple[Floats, float]:
         """Values encoded and decoded, and the CPU seconds of the encoding."""
         rows, columns = values.shape
-        blocks = columns // self.traits.blck_size * self.traits.type_size
+        blocks = columns // self.block * self.size
         coded = np.zeros(rows * blocks, np.uint8)
         weights = np.ones(columns, np.float32) if self.importance else None
         started = time.process_time()
@@ -90,7 +78,9 @@ class Encoder:
         )
         spent = time.process_time() - started
         decoded = np.zeros_like(values)
-        self.traits.to_float(coded.ctypes.data, decoded.ctypes.data, values.size)
+        decode = getattr(self.library, f"dequantize_row_{self.name}")
+        decode.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
+        decode(coded.ctypes.data, decoded.ctypes.data, values.size)
         return decoded, spent
 
 
@@ -106,7 +96,8 @@ def open_library(path: str) -> ctypes.CDLL:
         ctypes.c_void_p,
     ]
     library.ggml_type_name.restype = ctypes.c_char_p
-    library.ggml_get_type_traits.restype = ctypes.POINTER(Traits)
+    library.ggml_blck_size.restype = ctypes.c_int64
+    library.ggml_type_size.restype = ctypes.c_size_t
     return library
 
 
@@ -114,8 +105,8 @@ def find_encoder(library: ctypes.CDLL, name: str, *, importance: bool) -> Encode
     """The encoder of a type by its ggml name; None when the library has none."""
     for number in range(TYPES):
         if library.ggml_type_name(number) == name.encode():
-            traits = library.ggml_get_type_traits(number).contents
-            return Encoder(library, number, traits, importance)
+            block, size = library.ggml_blck_size(number), library.ggml_type_size(number)
+            return Encoder(library, number, name, block, size, importance)
     return None
 
 

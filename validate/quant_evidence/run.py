@@ -45,7 +45,8 @@ LOGITS_MEGABYTES = 0.55  # of a position with the largest vocabulary we know, 26
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured: rounds 0 leaves out the speed. facts: what the run was made with.
+    """How much is measured: rounds 0 leaves out the speed, `repacked` whether that of files with
+    repacked weights is measured as well. facts: what the run was made with.
 
     native: the file types that upstream's own llama-quantize knows. Their quality is judged by
     upstream's programs, so that no patch of the stack has a part in it, and that of other types by
@@ -60,6 +61,7 @@ class Plan:
     placement: Placement
     seed: int
     facts: Mapping[str, Any]
+    repacked: bool = True
 
     def judge_of(self, scheme: Scheme) -> StepBinaries:
         """The build that reads a scheme's file for its quality."""
@@ -134,7 +136,8 @@ def _measure_speeds(
     """Speeds by scheme, repacking and cell; and what makes them invalid."""
     contest = Contest(plan.builds.tip, plan.placement, machine_fingerprint(), plan.seed)
     plain = [Arm(file.scheme.name, file.room) for file in task.files]
-    packed = [replace(arm, repack=True) for arm in plain if is_repacked(arm, contest)]
+    changed = [arm for arm in plain if plan.repacked and is_repacked(arm, contest)]
+    packed = [replace(arm, repack=True) for arm in changed]
     arms = [plain[0], plain[0], *plain[1:], *packed]
     with show_progress("speed of the files", 2 * len(arms) * plan.rounds) as meter:
         measured = measure_cpu_speed(contest, arms, plan.rounds, lambda: meter.advance(1))

@@ -21,6 +21,7 @@ BESIDE = (
     (WIDE_EIGHT, "Q8_0"),
     (WIDE_EIGHT, SIX),
 )
+FEW = 5  # patches that are named one by one
 _ORDER = {"model": 0, "weights": 1}
 
 
@@ -64,9 +65,14 @@ def _describe(document: Document) -> str:
 def describe_facts(facts: Mapping[str, Any]) -> str:
     """Of what and where a document was measured."""
     machine = facts.get("machine", {})
-    patches = ", ".join(name.removesuffix(".patch") for name in facts.get("patches", []))
+    patches = [name.removesuffix(".patch") for name in facts.get("patches", [])]
+    stack = (
+        f"{len(patches)} patches, the last {patches[-1]}"
+        if len(patches) > FEW
+        else ", ".join(patches)
+    )
     return (
-        f"Upstream {facts.get('upstream', 'unknown')}; stack: {patches or 'none'} (tree "
+        f"Upstream {facts.get('upstream', 'unknown')}; stack: {stack or 'none'} (tree "
         f"{facts.get('tip', '')[:12]}); {machine.get('cpu', 'unknown CPU')}, "
         f"{machine.get('cores', '?')} cores."
     )
