@@ -140,7 +140,17 @@ def test_a_program_that_hangs_is_ended_with_all_that_it_started(
     judged = measure(impatient, built, "hangs")
     assert {one.verdict for one in judged} == {Speed.INVALID}
     assert "no answer within 1 s" in judged[0].reason
-    assert not list(find_processes("31415"))
+    assert are_gone("31415", seconds=5.0)
+
+
+def are_gone(word: str, seconds: float) -> bool:
+    """Whether no such process is left: SIGKILL returns before a grandchild of ours is dead."""
+    end = time.monotonic() + seconds
+    while list(find_processes(word)):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def find_processes(word: str) -> Iterator[str]:
