@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from browser import Page, find_chromium, open_page
 
+from upstream.git import Git
 from upstream.lab import Lab, open_lab
+from validate.isa.workshop import Workshop, open_workshop
 
 
 @pytest.fixture
@@ -18,6 +20,15 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     monkeypatch.setenv("LAB_DIR", str(tmp_path / "lab"))
     monkeypatch.delenv("CCACHE_DIR", raising=False)
     return open_lab()
+
+
+@pytest.fixture
+def shop(lab: Lab) -> Iterator[Workshop]:
+    """The workshop of `nox -s isa` and `nox -s hip` in an empty lab."""
+    git = Git(lab.repository)
+    git.create()
+    with open_workshop(lab, git) as shop:
+        yield shop
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -36,21 +35,13 @@ from validate.hip.tables import document_hip, format_hip, hip_exit_code
 from validate.isa.check import StepPair
 from validate.isa.judge import Word
 from validate.isa.place import Place
-from validate.isa.workshop import Workshop, open_workshop
+from validate.isa.workshop import Workshop
 from validate.shader_root import COMPLETE, HIP_SUITE, SCRIPT, root_folder
 from validate.verdict import Verdict
 
 NORM = str(TREE[CUDA + "norm.cu"])
 CLANG_SAYS = "stand-in clang version 17.0.6 (1), HIP 5.7.1"
 SPILL = Change("spill.patch", {CUDA + "norm.cu": NORM.replace("_Z4normf 0", "_Z4normf 7")})
-
-
-@pytest.fixture
-def shop(lab: Lab) -> Iterator[Workshop]:
-    git = Git(lab.repository)
-    git.create()
-    with open_workshop(lab, git) as shop:
-        yield shop
 
 
 @pytest.fixture

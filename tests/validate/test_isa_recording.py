@@ -6,7 +6,7 @@ Compilers are shell scripts; the real ones are tried by test_e2e_isa.py.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from tests.validate.isa_stand_ins import (
     write_program,
 )
 from upstream.errors import InvalidMeasurement
-from upstream.git import EMPTY_TREE, Git, Stage
+from upstream.git import EMPTY_TREE, Stage
 from upstream.lab import Lab
 from validate.glslc_features import BACKEND, Feature
 from validate.isa import generator, host, recording
@@ -28,7 +28,7 @@ from validate.isa.generator import Generated
 from validate.isa.host import Host, check_seen, is_visible, read_prefix
 from validate.isa.recording import Bench, Recorded, read_trees
 from validate.isa.spirv import compile_shaders, define
-from validate.isa.workshop import Workshop, Yard, open_workshop
+from validate.isa.workshop import Workshop, Yard
 
 VULKAN = f"ggml/{BACKEND}"
 SHADERS = f"{VULKAN}/vulkan-shaders"
@@ -55,14 +55,6 @@ UNSEEN = {
     "ggml/src/ggml-cuda/mmq.cuh",
     "src/llama.cpp",
 }
-
-
-@pytest.fixture
-def shop(lab: Lab) -> Iterator[Workshop]:
-    git = Git(lab.repository)
-    git.create()
-    with open_workshop(lab, git) as shop:
-        yield shop
 
 
 def write_tree(shop: Workshop, lab: Lab, files: dict[str, str]) -> str:
