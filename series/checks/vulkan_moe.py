@@ -36,7 +36,7 @@ _DEVICE: Final = re.compile(r"^ggml_vulkan: \d+ = (.*)matrix cores: (\S+)", re.M
 _ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
 # A case is named after it ran: what it was told comes first.
 _CASE: Final = re.compile(r"  (MUL_MAT_ID\w*\(.*?\)): .*?(OK|FAIL|not supported)", re.MULTILINE)
-_LINE: Final = re.compile(r"^(\S+) (\d+) (\d+) (\d+) : \d+ (\d+) (\d+) \d+$", re.MULTILINE)
+_LINE: Final = re.compile(r"^(\S+) \d+ \d+ \d+ : \d+ \d+ (\d+) \d+$", re.MULTILINE)
 
 Row = dict[str, Any]
 
@@ -63,11 +63,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Dispatch:
-    """One dispatch: the pipeline's name, its groups, rows and columns of its tile (matmuls)."""
+    """One dispatch: the pipeline's name, the columns of its tile (matmuls)."""
 
     name: str
-    groups: tuple[int, int, int]
-    rows: int
     columns: int
 
 
@@ -79,14 +77,10 @@ class Run:
     dispatches: tuple[Dispatch, ...]
     device: str
 
-    def named(self, start: str) -> list[Dispatch]:
-        """The dispatches of the pipelines whose names start so."""
-        return [each for each in self.dispatches if each.name.startswith(start)]
-
     @property
     def products(self) -> list[Dispatch]:
-        """Those of matmuls by expert."""
-        return self.named("matmul_id_")
+        """The dispatches of matmuls by expert."""
+        return [each for each in self.dispatches if each.name.startswith("matmul_id_")]
 
     @property
     def right(self) -> list[Row]:
@@ -169,10 +163,7 @@ def read_cases(said: str) -> dict[str, bool]:
 
 def read_dispatches(log: str) -> tuple[Dispatch, ...]:
     """The lines of vulkan_dispatches.c."""
-    return tuple(
-        Dispatch(name, (int(x), int(y), int(z)), int(rows), int(columns))
-        for name, x, y, z, rows, columns in _LINE.findall(log)
-    )
+    return tuple(Dispatch(name, int(columns)) for name, columns in _LINE.findall(log))
 
 
 def run_moe_check(script: Path, purpose: str | None, measure: Callable[[Bench], list[Row]]) -> int:
