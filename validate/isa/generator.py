@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import copy2, rmtree
 
+from upstream.errors import CommandError
 from validate.glslc_features import BACKEND, Feature
-from validate.isa.compilers import build_tool, digest
+from validate.isa.compilers import build_tool, digest, find_cxx, run_first
 from validate.isa.place import Place
 from validate.isa.sources import Sources
 from validate.isa.workshop import Workshop, Yard
@@ -19,6 +20,7 @@ SHADERS = BACKEND / "vulkan-shaders"
 GENERATOR = SHADERS / "vulkan-shaders-gen.cpp"
 HEADER, DATA, COMMANDS = "ggml-vulkan-shaders.hpp", "shaders.cpp", "commands.json"
 FLAGS = ("-O0", "-std=c++17", "-pthread")
+STATIC = "-static"  # a thousand processes are started: it spares each the dynamic linker
 # The programs' folder, glslc's stand-in, then shaders: all in one process of the compilers' place.
 LOOP = (
     'set -e; out=$1 glslc=$2; shift 2; run() { "$out/generator" --output-dir "$out/spv" '
@@ -43,9 +45,12 @@ def defines(features: Sequence[Feature]) -> list[str]:
 def generate(
     shop: Workshop, place: Place, yard: Yard, features: Sequence[Feature], fingerprint: str
 ) -> Generated:
-    """The generator's files and commands; made once for the same shaders and extensions."""
-    shaders = shop.git.resolve(f"{yard.subtree}:{SHADERS}") or yard.subtree
-    key = digest("generated", shaders, fingerprint, *defines(features))
+    """The generator's files and commands; made once for the same generator, names of shaders and
+    extensions: it only hands shaders on to glslc, and here they are not where it is told.
+    """
+    names = [str(each) for each in list_shaders(yard)]
+    text = Sources(yard.ggml).digest((yard.ggml / GENERATOR).resolve())
+    key = digest("generated", text, fingerprint, *defines(features), *names)
     folder = shop.make("generated") / key
     with shop.making(folder):
         if not folder.is_dir():
@@ -58,39 +63,64 @@ def generate(
     return Generated(folder, {name: tuple(words) for name, words in commands.items()})
 
 
+def list_shaders(yard: Yard) -> list[Path]:
+    """What the generator is asked for, in order; below `ggml`."""
+    found = sorted((yard.ggml / SHADERS).glob("*.comp"))
+    return [path.relative_to(yard.ggml) for path in found]
+
+
 def run_generator(
     shop: Workshop, place: Place, yard: Yard, features: Sequence[Feature], folder: Path
 ) -> None:
     """Let the tree's generator ask for all shaders, and keep what it writes and asks for."""
     recorder, log = folder / "glslc", folder / "glslc.log"
     with shop.making(RECORDER):
-        copy2(build_tool(place, RECORDER, ("-std=gnu11", "-O1")), recorder)
+        copy2(_build_recorder(place), recorder)
     copy2(_build(shop, place, yard, defines(features)), folder / "generator")
-    shaders = sorted((yard.ggml / SHADERS).glob("*.comp"))
+    nowhere = folder / "ggml"
+    shaders = [nowhere / each for each in list_shaders(yard)]
     words = [place.inside(each) for each in (folder, recorder, *shaders)]
     place.run(["sh", "-c", LOOP, "sh", *words])
     parts = sorted(folder.glob("*.comp.cpp"))
-    (folder / DATA).write_text("".join(part.read_text() for part in parts))
-    commands = read_commands(log, place.inside(yard.ggml))
+    (folder / DATA).write_text(join(part.read_text() for part in parts))
+    commands = read_commands(log, place.inside(nowhere))
     (folder / COMMANDS).write_text(json.dumps(commands))
     rmtree(folder / "spv")
     for path in (recorder, log, folder / "generator", *folder.glob("*.comp.cpp*")):
         path.unlink()
 
 
+def _build_recorder(place: Place) -> Path:
+    flags = ("-std=gnu11", "-O1")
+    try:
+        return build_tool(place, RECORDER, (*flags, STATIC))
+    except CommandError:  # a machine may have no static libraries
+        return build_tool(place, RECORDER, flags)
+
+
 def _build(shop: Workshop, place: Place, yard: Yard, extra: Sequence[str]) -> Path:
     """The generator of a tree; one of the same sources is there already."""
     source = yard.ggml / GENERATOR
     text = Sources(yard.ggml).digest(source.resolve())
-    key = digest("generator", text, place.identity(), *FLAGS, *extra)
+    compilers = find_cxx(place)
+    key = digest("generator", text, place.identity(), *compilers, *FLAGS, *extra)
     program = shop.make("bin") / f"generator-{key[:16]}"
     with shop.making(program):
         if not program.is_file():
             half = program.with_suffix(".half")
             words = [*FLAGS, *extra, "-o", place.inside(half), place.inside(source)]
-            place.run(["g++", *words])
+            tried = [[compiler, *words, STATIC] for compiler in compilers]
+            run_first(place, [*tried, [compilers[-1], *words]])
             half.rename(program)
     return program
+
+
+def join(parts: Iterable[str]) -> str:
+    """The C++ of all shaders as one text that includes their header once: read again for each of
+    them, it is 35 MB.
+    """
+    include = f'#include "{HEADER}"\n'
+    return include + "".join(part.replace(include, "") for part in parts)
 
 
 def read_commands(log: Path, ggml: str) -> dict[str, tuple[str, ...]]:

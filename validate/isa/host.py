@@ -17,7 +17,7 @@ from typing import Any
 
 from upstream.errors import CommandError, InvalidMeasurement
 from validate.glslc_features import BACKEND
-from validate.isa.compilers import Compiler, digest
+from validate.isa.compilers import Compiler, digest, find_cxx, run_first
 from validate.isa.generator import DATA, HEADER, Generated
 from validate.isa.sources import Sources
 from validate.isa.variants import is_judged
@@ -34,15 +34,13 @@ CALL = (
     "specialization_constants, disable_robustness, require_full_subgroups, "
     "required_subgroup_size);\n"
 )
-UNUSED = "ggml-opt.cpp"  # of the library's own files, in ggml/src
+UNUSED = ("ggml-opt.cpp", "gguf.cpp")  # of the library's own files, in ggml/src
 VERSION_HEADER = '#define GGML_VERSION "lab"\n#define GGML_COMMIT "lab"\n'
 SECONDS = 600.0
-# The last two: memory instead of gcc's garbage collection, which reads a precompiled header whole.
-FLAGS = (
-    *("-O0", "-w", "-D_GNU_SOURCE", "-DGGML_USE_VULKAN"),
-    *("--param=ggc-min-expand=10000", "--param=ggc-min-heapsize=4000000"),
-)
-CXX = ("g++", "-std=c++17")
+FLAGS = ("-O0", "-w", "-D_GNU_SOURCE", "-DGGML_USE_VULKAN")
+# Memory instead of gcc's garbage collection, which reads a precompiled header whole.
+GCC_ONLY = ("--param=ggc-min-expand=10000", "--param=ggc-min-heapsize=4000000")
+CLANG_HEADER = ("-fpch-instantiate-templates",)
 _BIG = re.compile(r"^#\s*include\s*<vulkan/vulkan\.hpp>\n", re.MULTILINE)
 _OWN = re.compile(r'^\s*#\s*include\s*".*\n', re.MULTILINE)
 
@@ -109,7 +107,7 @@ def _list_sources(host: Host) -> list[Path]:
     folders = (ggml / "src", ggml / BACKEND)
     files = [path for folder in folders for path in sorted(folder.glob("*.c*"))]
     files = [path for path in files if path.suffix in (".c", ".cpp")]
-    files = [path for path in files if path.name not in (HOST, UNUSED)]
+    files = [path for path in files if path.name not in (HOST, *UNUSED)]
     return [host.yard.work / HOST, *files, host.generated.folder / DATA, host.yard.work / DRIVER]
 
 
@@ -162,7 +160,8 @@ def _make_empty_list(shop: Workshop) -> Path:
 def _compile_one(host: Host, sources: Sources, file: Path) -> Path:
     hook = (HERE / HOOK).read_text() if file.name == HOST else ""
     identity = host.recorder.place.identity()
-    words = ("gcc", "-std=gnu11") if file.suffix == ".c" else CXX
+    compilers = _list_compilers(host, file)
+    words = [word for words in compilers for word in words]
     key = digest(
         sources.digest(file.resolve()), hook, VERSION_HEADER, identity, *words, *host.flags
     )
@@ -171,11 +170,18 @@ def _compile_one(host: Host, sources: Sources, file: Path) -> Path:
         if not target.is_file():
             closure = sources.closure(file.resolve())
             check_seen(host.yard.ggml, closure)
-            prefix = _precompile(host, closure) if file.suffix == ".cpp" else None
             half = target.with_suffix(".half")
-            _run_compiler(host, [*words, *host.flags], prefix, file, half)
+            _run_compilers(host, compilers, closure, file, half)
             half.rename(target)
     return target
+
+
+def _list_compilers(host: Host, file: Path) -> list[list[str]]:
+    """The compilers of a file with their own flags, the first to try first."""
+    if file.suffix == ".c":
+        return [["gcc", "-std=gnu11"]]
+    found = find_cxx(host.recorder.place)
+    return [[each, "-std=c++17", *(GCC_ONLY if each == "g++" else ())] for each in found]
 
 
 def is_visible(path: Path) -> bool:
@@ -198,24 +204,23 @@ def check_seen(ggml: Path, closure: Iterable[Path]) -> None:
         )
 
 
-def _run_compiler(
-    host: Host, words: Sequence[str], prefix: Path | None, file: Path, half: Path
+def _run_compilers(
+    host: Host,
+    compilers: Sequence[list[str]],
+    closure: Iterable[Path],
+    file: Path,
+    half: Path,
 ) -> None:
-    """With the precompiled header first; where that fails, without it."""
+    """With the first compiler's precompiled header first; what fails gives way to the next."""
     place, work = host.recorder.place, host.yard.work
-    rest = ["-include", place.inside(work / "version.h")]
+    rest = [*host.flags, "-include", place.inside(work / "version.h")]
     rest += [f"-I{place.inside(folder)}" for folder in host.folders]
     rest += ["-include", place.inside(work / HOOK)] if file.name == HOST else []
     rest += ["-c", place.inside(file), "-o", place.inside(half)]
-    if prefix is not None:
-        try:
-            place.run([*words, "-include", place.inside(prefix), *rest], timeout=SECONDS)
-        except CommandError as error:
-            LOGGER.info("%s without the precompiled header: %s", file.name, error.what)
-        else:
-            return
+    prefix = _precompile(host, compilers[0], closure) if file.suffix == ".cpp" else None
+    first = [[*compilers[0], "-include", place.inside(prefix), *rest]] if prefix else []
     try:
-        place.run([*words, *rest], timeout=SECONDS)
+        run_first(place, [*first, *([*words, *rest] for words in compilers)], SECONDS)
     except CommandError as error:
         raise InvalidMeasurement(
             f"{file.name} does not compile with the hook: {error.failure.stderr_tail[-1500:]}",
@@ -234,30 +239,34 @@ def read_prefix(closure: Iterable[Path]) -> str:
     return ""
 
 
-def _precompile(host: Host, closure: Iterable[Path]) -> Path | None:
-    """The header whose precompiled form lies beside it; the last one only is kept: 230 MB."""
+def _precompile(host: Host, compiler: list[str], closure: Iterable[Path]) -> Path | None:
+    """The header whose precompiled form lies beside it; the last one only is kept: g++'s is 230 MB.
+
+    clang wants to find it where it was compiled, so only the form is renamed when it is done.
+    """
     place, text = host.recorder.place, read_prefix(closure)
     if not text:
         return None
-    key = digest("header", text, place.identity(), *CXX, *host.flags)
+    key = digest("header", text, place.identity(), *compiler, *CLANG_HEADER, *host.flags)
     folder = host.shop.folder / "headers" / key
-    with host.shop.making(folder.parent):
-        if not folder.is_dir():
-            half = folder.with_suffix(".half")
-            rmtree(folder.parent, ignore_errors=True)
-            half.mkdir(parents=True)
-            _run_header(host, half / "prefix.h", text)
-            half.rename(folder)
     header = folder / "prefix.h"
-    return header if header.with_suffix(".h.gch").is_file() else None
+    form, failed = header.with_suffix(".h.gch"), folder / "failed"
+    with host.shop.making(folder.parent):
+        if not (form.is_file() or failed.is_file()):
+            rmtree(folder.parent, ignore_errors=True)
+            folder.mkdir(parents=True)
+            header.write_text(text, "utf-8")
+            _run_header(host, compiler, header, form)
+    return header if form.is_file() else None
 
 
-def _run_header(host: Host, header: Path, text: str) -> None:
-    place = host.recorder.place
-    header.write_text(text, "utf-8")
-    out = ["-o", f"{place.inside(header)}.gch"]
-    words = [*CXX, *host.flags, "-x", "c++-header", "-c", place.inside(header)]
+def _run_header(host: Host, compiler: list[str], header: Path, form: Path) -> None:
+    place, half = host.recorder.place, form.with_suffix(".half")
+    own = CLANG_HEADER if "clang" in compiler[0] else ()
+    words = [*compiler, *own, *host.flags, "-x", "c++-header", "-c", place.inside(header)]
     try:
-        place.run([*words, *out], timeout=SECONDS)
+        place.run([*words, "-o", place.inside(half)], timeout=SECONDS)
+        half.rename(form)
     except CommandError as error:
         LOGGER.info("no precompiled header: %s", error.what)
+        (header.parent / "failed").touch()

@@ -7,7 +7,8 @@
 //
 // Makes a pipeline (nothing runs, so RADV's null device and the amdgpu drm-shim do) and prints one
 // JSON object with the statistics of VK_KHR_pipeline_executable_properties; with --isa 1 also how
-// often each LDS instruction (ds_*) is in the code. The first physical device is used: VK_DRIVER_FILES
+// often each LDS instruction (ds_*) is in the code. The text of the code takes a third of the time:
+// it is asked for only where there may be one. The first physical device is used: VK_DRIVER_FILES
 // chooses the driver. All descriptors are storage buffers of set 0. Every supported feature is on;
 // robustBufferAccess is off unless --robust 1 asks for it, as llama.cpp does for some shaders.
 //
@@ -152,6 +153,36 @@ static uint32_t * read_spirv(const char * path, size_t * size) {
     return words;
 }
 
+// capabilities with which nothing moves between lanes that RADV would use an LDS instruction for
+static bool is_plain(uint32_t capability) {
+    static const uint32_t plain[] = {
+        1, 9, 10, 11, 22, 39,   // Shader, Float16, Float64, Int64, Int16, Int8
+        61, 62, 63, 64,         // GroupNonUniform, ~Vote, ~Arithmetic, ~Ballot; 65 on are shuffles
+        4433, 4434, 4448, 4449, // StorageBuffer16BitAccess, Uniform~, StorageBuffer8BitAccess, Uniform~
+        6016, 6017, 6018, 6019, // DotProductInputAll, ~4x8Bit, ~4x8BitPacked, DotProduct
+    };
+    for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
+        if (plain[i] == capability) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// whether the code may have LDS instructions: a variable is in workgroup memory, or lanes may exchange
+// values in another way (a shuffle becomes ds_bpermute)
+static bool may_use_lds(const uint32_t * words, size_t n_words) {
+    for (size_t i = 5; i < n_words && words[i] >> 16; i += words[i] >> 16) {
+        const uint32_t code = words[i] & 0xffff;
+        const size_t   room = n_words - i;
+        if ((code == 17 && room > 1 && !is_plain(words[i + 1])) || // OpCapability
+            (code == 59 && room > 3 && words[i + 3] == 4)) {       // OpVariable, Workgroup
+            return true;
+        }
+    }
+    return false;
+}
+
 static VkPhysicalDevice first_device(void) {
     const VkApplicationInfo app = { .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_3 };
     const VkInstanceCreateInfo info = { .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &app };
@@ -237,12 +268,7 @@ static VkPipelineLayout make_layout(VkDevice device, const options * opts) {
     return layout;
 }
 
-static VkPipeline make_pipeline(VkDevice device, const options * opts) {
-    size_t size = 0;
-    const uint32_t * words = read_spirv(opts->spirv, &size);
-    if (!has_entry(words, size / sizeof(uint32_t), opts->entry)) {
-        die("%s has no entry point %s", opts->spirv, opts->entry);
-    }
+static VkPipeline make_pipeline(VkDevice device, const options * opts, const uint32_t * words, size_t size, bool text) {
     const VkShaderModuleCreateInfo module_info = {
         .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = size, .pCode = words };
     VkShaderModule module = VK_NULL_HANDLE;
@@ -261,7 +287,7 @@ static VkPipeline make_pipeline(VkDevice device, const options * opts) {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .pNext = opts->robust ? &robust : NULL,
         .flags = VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR |
-            (opts->isa ? VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR : 0),
+            (text ? VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR : 0),
         .stage = { .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
             .pNext = opts->subgroup ? &subgroup : NULL,
             .flags = opts->full ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0,
@@ -380,10 +406,28 @@ static void print_device(VkPhysicalDevice physical) {
     print_string(", \"version\": ", driver.driverInfo);
 }
 
+static bool has_lds(const VkPipelineExecutableStatisticKHR * stats, uint32_t count) {
+    while (count > 0 && strcmp(stats[count - 1].name, "LDS size") != 0) {
+        count--;
+    }
+    return count == 0 || stats[count - 1].value.u64 > 0; // where the driver does not say: maybe
+}
+
 static void answer(VkPhysicalDevice physical, VkDevice device, const options * opts) {
-    uint32_t count = 0;
-    const VkPipeline pipeline = make_pipeline(device, opts);
+    size_t size = 0;
+    const uint32_t * words = read_spirv(opts->spirv, &size);
+    if (!has_entry(words, size / sizeof(uint32_t), opts->entry)) {
+        die("%s has no entry point %s", opts->spirv, opts->entry);
+    }
+    bool       text     = opts->isa && may_use_lds(words, size / sizeof(uint32_t));
+    uint32_t   count    = 0;
+    VkPipeline pipeline = make_pipeline(device, opts, words, size, text);
     const VkPipelineExecutableStatisticKHR * stats = get_statistics(device, pipeline, &count);
+    if (opts->isa && !text && has_lds(stats, count)) { // the driver has its own use for it
+        text     = true;
+        pipeline = make_pipeline(device, opts, words, size, text);
+        stats    = get_statistics(device, pipeline, &count);
+    }
     print_device(physical);
     fputs(", \"statistics\": {", stdout);
     for (uint32_t i = 0; i < count; i++) {
@@ -392,8 +436,10 @@ static void answer(VkPhysicalDevice physical, VkDevice device, const options * o
         print_value(&stats[i]);
     }
     putchar('}');
-    if (opts->isa) {
+    if (text) {
         print_lds(get_code(device, pipeline));
+    } else if (opts->isa) {
+        fputs(", \"lds\": {}", stdout);
     }
     fputs("}\n", stdout);
 }

@@ -22,7 +22,7 @@ from validate.isa.workshop import Yard
 LOGGER = logging.getLogger("lab")
 ANY_CODE = range(-64, 256)
 CHUNK = 24  # shaders a process
-_MARKED = re.compile(r"LAB_FROM (?P<key>\S+)(?P<text>.*?)LAB_TO (?P=key)", re.DOTALL)
+_MARKED = re.compile(r"LAB_FROM _(?P<key>\S+)(?P<text>.*?)LAB_TO _(?P=key)", re.DOTALL)
 _VERSION = re.compile(r"(?:\s|//.*\n|/\*(?s:.*?)\*/)*#\s*version\b.*\n")
 # https://registry.khronos.org/SPIR-V/specs/unified1/SPIRV.html, in words of 32 bits
 HEADER_WORDS, SPEC_ID = 5, 1
@@ -177,8 +177,9 @@ def _copied(yard: Yard, chunk: Chunk, *, marked: bool = False) -> Iterator[dict[
             copies[task.key] = shader.with_name(f"lab-{task.key}.comp")
             if marked:
                 version = text[: text.index("\n", text.index("version"))].split("version")[1]
-                head = f"LAB_FROM {task.key} {version}\n"
-                text = text.replace("#line", f"{head}#line", 1) + f"\nLAB_TO {task.key}\n"
+                # A word that starts with a digit would be taken apart as a number.
+                head = f"LAB_FROM _{task.key} {version}\n"
+                text = text.replace("#line", f"{head}#line", 1) + f"\nLAB_TO _{task.key}\n"
             copies[task.key].write_text(text, "utf-8")
         yield copies
     finally:
