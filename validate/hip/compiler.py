@@ -64,6 +64,11 @@ class HipCompiler:
     fingerprint: str = ""
     device: str = f"{GPU}, device code of HIP"
 
+    @property
+    def front_flags(self) -> list[str]:
+        """The flags of the half before optimisation, where nothing is said about kernels."""
+        return [flag for flag in self.flags if not flag.startswith("-Rpass")]
+
 
 def find_hip_compiler(lab: Lab, shared: Path, root: Path | None = None) -> HipCompiler:
     """The clang of the named root; else the machine's own ROCm, else that of the lab's root.

@@ -107,11 +107,15 @@ class Session:
         }
         self.shaders |= compile_shaders(self.bench, list(names.values()))
 
-    def ask(self, variants: Iterable[Variant]) -> None:
-        """Make sure of the numbers of variants whose shaders are compiled."""
-        chosen = [each for each in variants if not self.shaders[each.source].error]
-        requests = [self._request(compiler, each) for compiler in self.compilers for each in chosen]
-        known = known_numbers(self.bench.shop, requests)
+    def ask(self, compared: Iterable[Variant], scanned: Iterable[Variant] = ()) -> None:
+        """Make sure of the numbers of variants whose shaders are compiled; nothing is said about
+        the LDS instructions of a scanned one that is not compared too.
+        """
+        requests = self._requests(compared)
+        full = {each.key for each in requests}
+        plain = self._requests(scanned, access=False)
+        known = known_numbers(self.bench.shop, [*requests, *map(_with_access, plain), *plain])
+        requests += [each for each in plain if _with_access(each).key not in full | known.keys()]
         missing = [each for each in requests if each.key not in known]
         self.fresh += len(missing)
         self.numbers |= known | ask_compilers(self.bench.shop, missing)
@@ -119,8 +123,8 @@ class Session:
     def recall(self, variants: Iterable[Variant]) -> None:
         """Look up numbers from earlier runs, and compile nothing."""
         known = [each for each in variants if each.source in self.shaders]
-        requests = [self._request(compiler, each) for compiler in self.compilers for each in known]
-        self.numbers |= known_numbers(self.bench.shop, requests)
+        plain = self._requests(known, access=False)
+        self.numbers |= known_numbers(self.bench.shop, [*map(_with_access, plain), *plain])
 
     def find(self, compiler: Compiler, variant: Variant | None) -> Numbers | None:
         """The numbers of a variant; with an error where its shader does not compile."""
@@ -129,7 +133,8 @@ class Session:
             return None
         if shader.error:
             return Numbers(error=shader.error)
-        return self.numbers.get(self._request(compiler, variant).key)
+        plain = Request(compiler, variant, shader, access=False)
+        return self.numbers.get(_with_access(plain).key) or self.numbers.get(plain.key)
 
     def differ(self, pair: Pair) -> bool:
         """Whether a compiler could tell the two apart."""
@@ -143,8 +148,18 @@ class Session:
         """Whether a pair that differs is compiled."""
         return self.large or not pair.variant.large
 
-    def _request(self, compiler: Compiler, variant: Variant) -> Request:
-        return Request(compiler, variant, self.shaders[variant.source])
+    def _requests(self, variants: Iterable[Variant], *, access: bool = True) -> list[Request]:
+        found = [(each, self.shaders[each.source]) for each in dict.fromkeys(variants)]
+        return [
+            Request(compiler, variant, shader, access)
+            for compiler in self.compilers
+            for variant, shader in found
+            if not shader.error
+        ]
+
+
+def _with_access(request: Request) -> Request:
+    return replace(request, access=True)
 
 
 def run_isa(
@@ -240,10 +255,10 @@ def _compile_all(
         wanted += _sides(parent.recorded, step.recorded, found)
         pairs += found
     session.compile(wanted)
-    asked = [each for _, variants in chosen.values() for each in variants]
+    scanned_variants = [each for _, variants in chosen.values() for each in variants]
     changed = [pair for pair in pairs if session.wants(pair) and session.differ(pair)]
-    asked += [each for pair in changed for each in (pair.before, pair.after) if each]
-    session.ask(dict.fromkeys(asked))
+    compared_variants = [each for pair in changed for each in (pair.before, pair.after) if each]
+    session.ask(compared_variants, scanned_variants)
 
 
 def choose(scope: Scope, variants: Sequence[Variant]) -> list[Variant]:

@@ -40,7 +40,8 @@ class Numbers:
     inverse_throughput: the compiler's own model, in cycles, without memory and banks. clang says
     none of these and no instructions about a HIP kernel; sgprs are read for HIP only.
 
-    access: how often each LDS instruction is in the code. error: why there are no numbers.
+    access: how often each LDS instruction is in the code, None where nobody asked. error: why there
+    are no numbers.
     """
 
     vgprs: int = 0
@@ -69,16 +70,21 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Request:
-    """One pipeline for one compiler, with its compiled shader."""
+    """One pipeline for one compiler, with its compiled shader.
+
+    access: LDS instructions are counted too, which takes the text of the code.
+    """
 
     compiler: Compiler
     variant: Variant
     shader: Shader
+    access: bool = True
 
     @property
     def key(self) -> str:
         """Stands for all that decides the answer."""
-        return digest("numbers", self.compiler.fingerprint, code_key(self.variant, self.shader))
+        kind = "numbers" if self.access else "numbers without access"
+        return digest(kind, self.compiler.fingerprint, code_key(self.variant, self.shader))
 
     def line(self, shop: Workshop) -> str:
         """The line for pipeline_stats --batch."""
@@ -86,7 +92,7 @@ class Request:
         path = self.compiler.place.inside(shop.folder / "spirv" / f"{self.shader.spirv}.spv")
         spec = ",".join(f"{number}={value}" for number, value in enumerate(each.spec))
         options = {"bindings": each.bindings, "push": each.push, "subgroup": each.subgroup}
-        options |= {"full": int(each.full), "robust": int(each.robust), "isa": 1}
+        options |= {"full": int(each.full), "robust": int(each.robust), "isa": int(self.access)}
         words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
         return "\t".join(["--spirv", path, *(["--spec", spec] if spec else []), *words])
 
@@ -105,7 +111,8 @@ def read_numbers(document: Mapping[str, Any]) -> Numbers:
     try:
         statistics = document["statistics"]
         found: dict[str, Any] = {key: int(statistics[name]) for key, name in NAMES.items()}
-        return Numbers(**found, access=dict(document.get("lds", {})))
+        access = document.get("lds")
+        return Numbers(**found, access=None if access is None else dict(access))
     except (KeyError, TypeError) as error:
         raise ValueError(f"no statistics of RADV: {error}") from error
 

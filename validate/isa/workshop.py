@@ -25,10 +25,13 @@ from typing import Any, TypeVar
 from upstream.errors import EnvironmentFault, UsageError
 from upstream.git import Git
 from upstream.lab import Lab, hold_lock, require_space
+from validate.isa.slots import Slots
 from validate.source_tree import SourceTree
 
 MEGABYTES = 1000
 BATCH = 500  # keys in one query
+# For each task that runs at once: others wait for a file that it makes, or for a yard.
+THREADS, YARDS = 16, 2
 T = TypeVar("T")
 R = TypeVar("R")
 SCHEMA = "CREATE TABLE IF NOT EXISTS known (key TEXT PRIMARY KEY, document TEXT NOT NULL)"
@@ -55,15 +58,21 @@ class Yard:
 
 
 class Workshop:
-    """The open folder; one run at a time holds it. `jobs` tasks run at once, whoever wants them."""
+    """The open folder; one run at a time holds it. `jobs` tasks run at once, whoever wants them.
+
+    A task that waits for what another one makes lends its slot to a third: so there are more
+    threads, and some more yards, than slots.
+    """
 
     def __init__(self, folder: Path, git: Git, base: sqlite3.Connection, jobs: int) -> None:
         self.folder = folder
         self.git = git
         self._base = base
         self._lock = threading.Lock()
-        self._pool = ThreadPoolExecutor(jobs)
-        self._yards = [self._make_yard(f"-{number}" if number else "") for number in range(jobs)]
+        self._slots = Slots(jobs)
+        self._pool = ThreadPoolExecutor(jobs * THREADS)
+        names = [f"-{number}" if number else "" for number in range(jobs * YARDS)]
+        self._yards = [self._make_yard(name) for name in names]
         self._free = threading.Condition()
         self._making: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
@@ -73,19 +82,26 @@ class Workshop:
 
     def share_out(self, work: Callable[[T], R], items: Iterable[T]) -> list[R]:
         """Let the pool do some work; a task must not share out others, or all may wait."""
-        return list(self._pool.map(work, items))
+
+        def in_slot(item: T) -> R:
+            with self._slots.task():
+                return work(item)
+
+        return list(self._pool.map(in_slot, items))
 
     def close(self) -> None:
         """Wait for the tasks that run, and forget those that wait."""
+        self._slots.close()
         self._pool.shutdown(cancel_futures=True)
 
     @contextmanager
     def yard(self, subtree: str) -> Iterator[Yard]:
         """A folder with this ggml that nobody else has; one that holds it already where free."""
-        with self._free:
-            self._free.wait_for(lambda: self._yards)
-            chosen = next((each for each in self._yards if each.subtree == subtree), self._yards[0])
-            self._yards.remove(chosen)
+        chosen = self._take_yard(subtree)
+        if chosen is None:
+            with self._slots.lent(), self._free:
+                while (chosen := self._take_yard(subtree)) is None:
+                    self._free.wait()
         try:
             chosen.move(subtree)
             yield chosen
@@ -94,13 +110,26 @@ class Workshop:
                 self._yards.append(chosen)
                 self._free.notify()
 
+    def _take_yard(self, subtree: str) -> Yard | None:
+        with self._free:
+            if not self._yards:
+                return None
+            chosen = next((each for each in self._yards if each.subtree == subtree), self._yards[0])
+            self._yards.remove(chosen)
+            return chosen
+
     @contextmanager
     def making(self, path: Path) -> Iterator[None]:
         """While one task makes a file, others that want the same one wait."""
         with self._lock:
             lock = self._making[str(path)]
-        with lock:
+        if not lock.acquire(blocking=False):
+            with self._slots.lent():
+                lock.acquire()
+        try:
             yield
+        finally:
+            lock.release()
 
     def make(self, name: str) -> Path:
         """A folder of ours, made when missing."""
