@@ -104,7 +104,8 @@ in_root() {
 choose_packages() {
     case $1 in
     trixie) ;;
-    trixie-backports) packages+=(mesa-drm-shim) ;;
+    # clang: the code that sets up pipelines runs here, and g++ takes twice the time to compile it
+    trixie-backports) packages+=(mesa-drm-shim clang-19) ;;
     trixie-hip)
         packages=("${hip_packages[@]}")
         headers=("${hip_headers[@]}")

@@ -20,6 +20,10 @@ case "$*" in
 esac
 for source; do [ "$last" = -o ] && out=$source; last=$source; done
 dir=$(dirname "$source")
+case "$*" in
+*-emit-pch*) echo header >>"$0.headers"; : >"$out"; exit;;
+*-include-pch*) echo quick >>"$0.headers";;
+esac
 [ "$source" = - ] && { cat >/dev/null; set -- trial; text="KERNEL _Z5trialv 0"; }
 case "$source" in
 -) ;;
@@ -80,6 +84,11 @@ def compiled_files(place: Place) -> list[str]:
 def compiled_kernels(place: Place) -> list[str]:
     """The kernels that it has compiled from intermediate code so far, in any order."""
     return _read_log(place, "kernels")
+
+
+def used_headers(place: Place) -> list[str]:
+    """`header` for each precompiled header that was made, `quick` for each file that had it."""
+    return _read_log(place, "headers")
 
 
 def _read_log(place: Place, suffix: str) -> list[str]:

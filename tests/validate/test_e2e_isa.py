@@ -22,7 +22,8 @@ from upstream.git import Git, Stage
 from upstream.lab import Lab, open_lab
 from upstream.provider import open_upstream
 from validate.isa.check import StepPair, check_isa
-from validate.isa.compilers import missing_roots
+from validate.isa.compilers import missing_roots, open_compiler
+from validate.isa.place import open_root
 from validate.shader_root import SUITES, find_root, make_root
 from validate.source_tree import SourceTree
 from validate.verdict import CheckResult, Verdict
@@ -78,6 +79,42 @@ def test_a_comment_compiles_to_the_same(lab: Lab, stack: Stack) -> None:
     found = check_edit(lab, stack, NARROW, f"// narrower\n{NARROW}")
     assert found.verdict is Verdict.IDENTICAL
     assert found.facts["same"] > 2000
+
+
+HEAD = """#version 450
+#extension GL_KHR_shader_subgroup_shuffle : require
+layout(local_size_x = 64) in;
+layout(binding = 0) buffer B { uint b[]; };
+shared uint s[64];
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("b[i] = b[i] * 3;", set()),
+        ("s[i] = b[i]; barrier(); b[i] = s[63 - i];", {"ds_load_b32", "ds_store_b32"}),
+        ("b[i] = subgroupShuffle(b[i], b[i + 64]);", {"ds_bpermute_b32"}),
+    ],
+)
+@pytest.mark.parametrize("suite", SUITES)
+def test_lds_instructions_are_counted(
+    lab: Lab, tmp_path: Path, suite: str, body: str, found: set[str]
+) -> None:
+    """Also where the text of the code is not asked for without a sign of them in the shader."""
+    root = find_root(lab, suite)
+    assert root is not None
+    compiler = open_compiler(open_root(root, tmp_path))
+    main = f"void main() {{ uint i = gl_LocalInvocationIndex; {body} }}"
+    (tmp_path / "a.comp").write_text(f"{HEAD}{main}\n")
+    inside = compiler.place.inside
+    spirv, words = inside(tmp_path / "a.spv"), ("--subgroup", "32", "--bindings", "1", "--isa", "1")
+    compiler.place.run(
+        ["glslc", "--target-env=vulkan1.3", "-O", inside(tmp_path / "a.comp"), "-o", spirv]
+    )
+    command = [inside(compiler.program), "--spirv", spirv, *words]
+    answer = json.loads(compiler.place.run(command, compiler.variables).stdout)
+    assert set(answer["lds"]) == found
 
 
 @pytest.mark.parametrize(("version", "code"), [("b10566", 1), ("b10809", 0), ("b11549", 0)])

@@ -19,6 +19,7 @@ from tests.validate.hip_stand_ins import (
     compiled_files,
     compiled_kernels,
     make_hip_root,
+    used_headers,
 )
 from tests.validate.tiny_project import Change, make_stack
 from upstream.errors import EnvironmentFault, ExitCode, InvalidMeasurement, UsageError
@@ -122,6 +123,25 @@ def test_only_kernels_that_no_other_file_has_are_compiled(
     assert compiled_kernels(place) == ["_Z3newf", "_Z4backf", "_Z4normf"]
 
 
+@pytest.mark.parametrize(
+    ("without", "headers", "front_ends"),
+    [
+        ("", ["header", "quick", "quick"], 2),
+        ("*-emit-pch*) exit 1;;", [], 2),  # a clang that makes none
+        ("*-include-pch*) echo 'error: unfit' >&2; exit 1;;", ["header"], 2),
+    ],
+)
+def test_front_ends_share_a_precompiled_header_where_it_works(
+    lab: Lab, shop: Workshop, tmp_path: Path, without: str, headers: list[str], front_ends: int
+) -> None:
+    clang = CLANG.replace("*-emit-pch*)", f"{without}\n*-emit-pch*)", 1)
+    place = make_hip_root(tmp_path / "some", clang)
+    run = measure(lab, shop, place, SPILL)
+    assert run.judged[0].word is Word.SPILLS
+    assert used_headers(place) == headers
+    assert len(compiled_files(place)) == front_ends
+
+
 def test_a_kernel_that_the_second_half_refuses_is_compiled_with_its_file(
     lab: Lab, shop: Workshop, tmp_path: Path
 ) -> None:
@@ -150,8 +170,8 @@ def test_a_file_that_does_not_compile_is_named_and_the_rest_goes_on(
     assert found["norm.cu _Z4normf"].word is Word.SPILLS
     assert hip_exit_code(run) is ExitCode.GATE_FAILED
     measure(lab, shop, place, bad)
-    # What failed is tried again, as kernels and as a file; the rest is kept.
-    assert len(compiled_files(place)) == 7
+    # What failed is tried again, with the header, without it, and as a file; the rest is kept.
+    assert len(compiled_files(place)) == 9
 
 
 def test_a_file_without_numbers_is_invalid(lab: Lab, shop: Workshop, place: Place) -> None:

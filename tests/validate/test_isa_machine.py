@@ -24,10 +24,12 @@ from upstream.lab import Lab
 from validate.glslc_features import BACKEND, try_features
 from validate.isa.compilers import compilers_at_hand, find_compilers, open_compiler
 from validate.isa.place import Place, open_root
-from validate.isa.recording import open_bench
+from validate.isa.recording import Bench, open_bench
+from validate.isa.run import Session
 from validate.isa.spirv import Shader, read_defaults
 from validate.isa.statistics import NAMES, Request, ask_compilers
-from validate.isa.workshop import open_workshop
+from validate.isa.variants import Variant
+from validate.isa.workshop import Workshop, open_workshop
 from validate.shader_root import COMPLETE
 
 TEST_CALL = (
@@ -195,6 +197,44 @@ def test_a_crashed_compiler_names_its_variant_and_goes_on(tmp_path: Path, lab: L
     assert "signal 11" in errors[1]
     assert "Segmentation fault" in errors[3]
     assert len(kept) == 3
+
+
+# as RADV: says what LDS instructions there are where it is asked for the code
+ASKED = """
+while read -r line; do
+    echo "$line" >>"$0.log"
+    case $line in *"--isa	1"*) lds=', "lds": {"ds_load_b32": 4}';; *) lds=;; esac
+    echo '%s'"$lds}"
+done
+"""
+
+
+def test_only_what_is_compared_is_asked_for_its_code(tmp_path: Path, shop: Workshop) -> None:
+    answer = {"device": "d", "version": "v", "statistics": dict.fromkeys(NAMES.values(), 3)}
+    program = tmp_path / "driver"
+    write_program(program, ASKED % json.dumps(answer).removesuffix("}"))
+    compiler = make_compiler(make_root(tmp_path, {}), program)
+    one, other = mat_vec(rows=1), mat_vec(rows=2)
+    shader = Shader("0" * 64, {0: 32, 1: 4, 2: 1})
+
+    def ask(*asked: list[Variant]) -> list[object]:
+        session = Session(Bench(shop, compiler, "glslc"), [compiler], shaders={"s": shader})
+        session.ask(*asked)
+        found = [session.find(compiler, each) for each in (one, other)]
+        return [each and (each.vgprs, each.loads) for each in found]
+
+    def count() -> int:
+        return len((tmp_path / "driver.log").read_text().splitlines())
+
+    with_code, without = (3, {"b32": 4}), (3, {})
+    assert ask([one], [one, other]) == [with_code, without]
+    assert count() == 2
+    assert ask([], [one, other]) == [with_code, without]  # what is known is not asked again
+    assert count() == 2
+    assert ask([other]) == [None, with_code]
+    assert count() == 3
+    assert ask([], [one, other]) == [with_code, with_code]
+    assert count() == 3
 
 
 def test_the_recording_glslc(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,7 +29,7 @@ from validate.isa.generator import Generated
 from validate.isa.host import Host, check_seen, is_visible, read_prefix
 from validate.isa.recording import Bench, Recorded, read_trees
 from validate.isa.spirv import compile_shaders, define
-from validate.isa.workshop import Workshop, Yard
+from validate.isa.workshop import YARDS, Workshop, Yard
 
 VULKAN = f"ggml/{BACKEND}"
 SHADERS = f"{VULKAN}/vulkan-shaders"
@@ -229,12 +230,28 @@ def test_what_does_not_fit_the_precompiled_header_is_compiled_without(
         build(a_cpp='#include "t.h"\n// BROKEN\n')
 
 
+def test_a_root_s_clang_comes_first_and_what_it_refuses_goes_to_gcc(
+    build: Callable[..., Path], tmp_path: Path
+) -> None:
+    first = build(a_cpp='#include "t.h"\n', t_h=TYPES)
+    refuses = f'case "$*" in *" -DGCC "*) exit 1;; esac\n{CXX}'
+    write_program(tmp_path / "root/usr/bin/clang++-19", refuses)
+    assert build() != first
+    log = tmp_path / "root/usr/bin/clang++-19.log"
+    assert log.read_text().splitlines() == ["prefix.h no", "a.cpp yes"]
+    assert list_compiled(tmp_path) == ["prefix.h no", "a.cpp yes"]
+    build("-DGCC")
+    assert list_compiled(tmp_path)[2:] == ["a.cpp no"]
+    build("-DGCC", a_cpp='#include "t.h"\n// other\n')  # the header is not tried again
+    assert list_compiled(tmp_path)[3:] == ["a.cpp no"]
+
+
 def test_host_code_without_vulkan_hpp_has_no_prefix(tmp_path: Path) -> None:
     (tmp_path / "a.h").write_text("#include <vector>\n")
     assert read_prefix([tmp_path / "a.h"]) == ""
 
 
-def test_the_generator_runs_again_only_for_other_shaders(
+def test_the_generator_runs_again_only_for_another_list_of_shaders(
     shop: Workshop, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The generator is a stand-in that fails at its second run, as one that is interrupted does."""
@@ -247,24 +264,65 @@ def test_the_generator_runs_again_only_for_other_shaders(
             raise InvalidMeasurement("interrupted")
 
     def generate(features: list[Feature], fingerprint: str, **files: str) -> Generated:
-        paths = {"host": f"{VULKAN}/h.cpp", "shader": f"{SHADERS}/a.comp"}
-        tree = write_tree(shop, lab, {paths[name]: text for name, text in files.items()})
-        with shop.yard(shop.subtree(tree)) as yard:
+        paths = {"host": f"{VULKAN}/h.cpp", "generator": f"ggml/{generator.GENERATOR}"}
+        found = {paths.get(name, f"{SHADERS}/{name}.comp"): text for name, text in files.items()}
+        with shop.yard(shop.subtree(write_tree(shop, lab, found))) as yard:
             return generator.generate(shop, place, yard, features, fingerprint)
 
     monkeypatch.setattr(generator, "run_generator", run)
     place = make_root(tmp_path, {})
-    first = generate([], "1", host="1", shader="1")
+    first = generate([], "1", generator="1", a="1", host="1")
     assert first.commands == {"a": ("-c", "a.comp")}
-    assert generate([], "1", host="2", shader="1") == first
+    assert generate([], "1", generator="1", a="2", host="2") == first
     assert len(ran) == 1
     with pytest.raises(InvalidMeasurement):
-        generate([], "1", host="2", shader="2")
-    assert generate([], "1", host="2", shader="2") != first
+        generate([], "1", generator="2", a="1")
     feature = Feature("E", "E_SUPPORT", supported=True)
-    assert len({first.folder, generate([feature], "1", host="1", shader="1").folder}) == 2
-    assert len({first.folder, generate([], "2", host="1", shader="1").folder}) == 2
-    assert len(ran) == 5
+    others = [
+        generate([], "1", generator="2", a="1"),
+        generate([], "1", generator="1", a="1", b="1"),
+        generate([feature], "1", generator="1", a="1"),
+        generate([], "2", generator="1", a="1"),
+    ]
+    assert len({first.folder, *(each.folder for each in others)}) == 5
+    assert len(ran) == 6
+
+
+# As upstream's: asks glslc for the shader that it is told. If it read it, the code would show it.
+GENERATOR = r"""
+while [ $# -gt 0 ]; do
+    case $1 in
+    --glslc) glslc=$2;; --source) source=$2;; --target-cpp) cpp=$2;; --target-hpp) hpp=$2;;
+    esac
+    shift 2
+done
+[ "$source" ] || { echo "extern int a;" >"$hpp"; exit; }
+name=$(basename "$source" .comp)
+"$glslc" -fshader-stage=compute "$source" -o "${name}_f32.spv" -DA=1
+{ printf '#include "ggml-vulkan-shaders.hpp"\n\nint %s;\n' "$name"; cat "$source"; } >"$cpp"
+exit 0
+"""
+NOTE = r"""printf '%s\0' "$@" >>"$0.log"; echo >>"$0.log"
+"""
+
+
+def test_the_generator_sees_names_of_shaders_and_their_header_is_included_once(
+    shop: Workshop, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in (("generator", GENERATOR), ("note", NOTE)):
+        write_program(tmp_path / name, text)
+    monkeypatch.setattr(generator, "_build", lambda *_: tmp_path / "generator")
+    monkeypatch.setattr(generator, "_build_recorder", lambda _: tmp_path / "note")
+    make_root(tmp_path, {})
+    place = ScriptRoot(shop.folder, tmp_path / "root")
+    files = (f"ggml/{generator.GENERATOR}", f"{SHADERS}/a.comp", f"{SHADERS}/b.comp")
+    tree = write_tree(shop, lab, dict.fromkeys(files, "int read;"))
+    with shop.yard(shop.subtree(tree)) as yard:
+        found = generator.generate(shop, place, yard, [], "1")
+    shader = f"{generator.SHADERS}/a.comp"
+    assert found.commands["a_f32"] == ("-fshader-stage=compute", shader, "-DA=1")
+    text = (found.folder / generator.DATA).read_text()
+    assert text == '#include "ggml-vulkan-shaders.hpp"\n\nint a;\n\nint b;\n'
 
 
 # as glslc: several files with -c make FILE.spv each here, one with -o makes that
@@ -279,7 +337,9 @@ status=0
 for file in $files; do
     case $(cat "$file") in *BROKEN*) echo "$file: broken" >&2; status=1; continue;; esac
     if [ "$several" = -E ]; then
-        type=$(sed -n 's/^#define TYPE //p' "$file"); sed "/^\\/\\//d; s/TYPE/$type/g" "$file"
+        type=$(sed -n 's/^#define TYPE //p' "$file")
+        # a word that starts with a digit is a number and what follows it
+        sed "/^\\/\\//d; s/TYPE/$type/g; s/\\b\\([0-9][0-9]*\\)\\([a-z]\\)/\\1 \\2/g" "$file"
     elif [ "$several" ]; then cp "$file" "${file##*/}.spv"; else cp "$file" "$out"; fi
 done
 exit $status
@@ -342,8 +402,8 @@ def test_the_same_text_is_compiled_once(
         tree = Recorded(subtree, variants, {"a": (file, *words)}, (), ())
         assert compile_shaders(bench, [(tree, "a")])[key].spirv
 
-    compile_one("first", "#version 450\nTYPE main() {}\n", "-O", "-DTYPE=vec4")
-    compile_one("second", text, *words)
+    compile_one("1a", "#version 450\nTYPE main() {}\n", "-O", "-DTYPE=vec4")
+    compile_one("2b", text, *words)
     log = (tmp_path / "root/usr/bin/glslc.log").read_text().splitlines()
     assert len([line for line in log if line.startswith("-c")]) == (2 if again else 1)
 
@@ -361,7 +421,9 @@ def test_defines_stand_after_the_version(tmp_path: Path) -> None:
 def test_two_tasks_never_have_the_same_folder(shop: Workshop, lab: Lab) -> None:
     one = shop.subtree(write_tree(shop, lab, {"ggml/a": "1"}))
     other = shop.subtree(write_tree(shop, lab, {"ggml/a": "2"}))
-    with shop.yard(one) as first, shop.yard(other) as second:
+    with ExitStack() as rest, shop.yard(one) as first, shop.yard(other) as second:
+        for _ in range(2 * YARDS - 2):
+            rest.enter_context(shop.yard(one))
         assert (first.ggml / "a").read_text() == "1"
         assert (second.ggml / "a").read_text() == "2"
         third = threading.Thread(target=lambda: shop.yard(one).__enter__(), daemon=True)

@@ -63,7 +63,9 @@ class HipBench:
 
     def key(self, tree: HipTree, file: str) -> str:
         """Stands for all that decides a file's answer."""
-        return digest("hip file", self.compiler.fingerprint, *BACK, file, tree.digests[file])
+        return digest(
+            "hip file", self.compiler.fingerprint, *STANDARD, *BACK, file, tree.digests[file]
+        )
 
     def kernel_key(self, unit: Unit) -> str:
         """Stands for all that decides the answer about kernels that are compiled together."""

@@ -111,13 +111,12 @@ def measure(args: argparse.Namespace, lab: Lab) -> IsaRun:
         def find() -> HipCompiler:
             return find_hip_compiler(lab, shop.folder, args.hip_root)
 
-        # First: quick where no ggml-cuda file changed, and it may lack its root.
-        plan = plan_hip(shop, series, stack, find)
-        compilers = find_compilers(lab, shop.folder, args.root)
-        bench = open_bench(shop, compilers)
         # One waits for kernels, one for pipelines; both leave the work to the workshop's pool.
         with ThreadPoolExecutor(1) as beside:
-            hip = beside.submit(compare_planned, plan)
+            plan = beside.submit(plan_hip, shop, series, stack, find)
+            compilers = find_compilers(lab, shop.folder, args.root)
+            bench = open_bench(shop, compilers)
+            hip = beside.submit(compare_planned, plan.result())  # or no root for HIP: no start
             try:
                 return add_hip(run_isa(bench, compilers, series, stack, args.scope), hip.result())
             except BaseException:

@@ -137,7 +137,7 @@ def find_cxx(place: Place) -> list[str]:
     A root's own clang only, which is known to fit its headers.
     """
     clang = place.find("usr/bin/clang++-[0-9]*") if place.root else None
-    return [clang, "g++"] if clang else ["g++"]
+    return [Path(clang).name, "g++"] if clang else ["g++"]
 
 
 def run_first(

@@ -20,6 +20,11 @@ class Slots:
         self._changed = threading.Condition()
         self._thread = threading.local()
 
+    @property
+    def returning(self) -> int:
+        """How many wait to go on."""
+        return self._returning
+
     @contextmanager
     def task(self) -> Iterator[None]:
         """Run a new task when there is a slot and nobody returns to one.

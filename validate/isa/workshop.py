@@ -114,7 +114,8 @@ class Workshop:
         with self._free:
             if not self._yards:
                 return None
-            chosen = next((each for each in self._yards if each.subtree == subtree), self._yards[0])
+            last = self._yards[-1]  # the next tree is most often like the one before
+            chosen = next((each for each in self._yards if each.subtree == subtree), last)
             self._yards.remove(chosen)
             return chosen
 
