@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -60,6 +60,29 @@ def test_a_task_that_waits_for_a_file_lets_others_run(lab: Lab, tmp_path: Path) 
     assert seen == [1, 0]
 
 
+def test_what_a_task_waited_for_is_given_back_at_the_end(lab: Lab, tmp_path: Path) -> None:
+    git = Git(lab.repository)
+    git.create()
+    with open_workshop(lab, git, jobs=1) as shop:
+        file, began = tmp_path / "file", threading.Event()
+
+        def work(_: int) -> None:
+            began.set()
+            with shop.making(file):
+                raise AssertionError("it goes on")
+
+        with shop.making(file):
+            asked = ThreadPoolExecutor(1).submit(shop.share_out, work, range(1))
+            assert began.wait(SECONDS)
+            closing = ThreadPoolExecutor(1).submit(shop.close)
+            while not shop.closed:
+                pass
+        assert isinstance(asked.exception(SECONDS), CancelledError)
+        closing.result(SECONDS)
+        with shop.making(file):
+            pass
+
+
 def test_who_has_waited_goes_on_before_a_new_task() -> None:
     slots, order = Slots(1), list[str]()
     waiting, ready = threading.Event(), threading.Event()
@@ -90,9 +113,10 @@ def test_who_has_waited_goes_on_before_a_new_task() -> None:
     assert order == ["returned", "new", "new", "new"]
 
 
-def test_no_new_task_after_the_end() -> None:
+def test_no_new_task_and_none_that_waits_after_the_end() -> None:
     slots = Slots(1)
-    slots.close()
+    with pytest.raises(CancelledError), slots.task(), slots.lent():
+        slots.close()
     with pytest.raises(CancelledError), slots.task():
         pass
     with slots.lent():  # a thread that is no task has no slot to lend

@@ -21,6 +21,10 @@ class Slots:
         self._thread = threading.local()
 
     @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
     def returning(self) -> int:
         """How many wait to go on."""
         return self._returning
@@ -44,14 +48,17 @@ class Slots:
             self._release()
 
     def close(self) -> None:
-        """Let no new task run; those that have begun go on."""
+        """Let no new task run, and none go on that waits; those that run go on."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
     @contextmanager
     def lent(self) -> Iterator[None]:
-        """While the block waits, the task's slot is another's; a thread without one just waits."""
+        """While the block waits, the task's slot is another's; a thread without one just waits.
+
+        Raises CancelledError after the block once there is no slot any more.
+        """
         if not getattr(self._thread, "inside", False):
             yield
             return
@@ -69,7 +76,9 @@ class Slots:
     def _return(self) -> None:
         with self._changed:
             self._returning += 1
-            self._changed.wait_for(lambda: self._free)
+            self._changed.wait_for(lambda: self._closed or self._free)
             self._returning -= 1
-            self._free -= 1
+            self._free -= 1  # also at the end: the task gives it back
             self._changed.notify_all()
+            if self._closed:
+                raise CancelledError

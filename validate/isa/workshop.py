@@ -94,21 +94,30 @@ class Workshop:
         self._slots.close()
         self._pool.shutdown(cancel_futures=True)
 
+    @property
+    def closed(self) -> bool:
+        """Whether no task runs any more, or those that run are the last."""
+        return self._slots.closed
+
     @contextmanager
     def yard(self, subtree: str) -> Iterator[Yard]:
         """A folder with this ggml that nobody else has; one that holds it already where free."""
         chosen = self._take_yard(subtree)
-        if chosen is None:
-            with self._slots.lent(), self._free:
-                while (chosen := self._take_yard(subtree)) is None:
-                    self._free.wait()
         try:
+            if chosen is None:
+                with self._slots.lent(), self._free:
+                    while (chosen := self._take_yard(subtree)) is None:
+                        self._free.wait()
             chosen.move(subtree)
             yield chosen
         finally:
-            with self._free:
-                self._yards.append(chosen)
-                self._free.notify()
+            if chosen is not None:
+                self._give_yard(chosen)
+
+    def _give_yard(self, yard: Yard) -> None:
+        with self._free:
+            self._yards.append(yard)
+            self._free.notify()
 
     def _take_yard(self, subtree: str) -> Yard | None:
         with self._free:
@@ -124,10 +133,11 @@ class Workshop:
         """While one task makes a file, others that want the same one wait."""
         with self._lock:
             lock = self._making[str(path)]
-        if not lock.acquire(blocking=False):
-            with self._slots.lent():
-                lock.acquire()
+        free = lock.acquire(blocking=False)
         try:
+            if not free:
+                with self._slots.lent():
+                    lock.acquire()
             yield
         finally:
             lock.release()
