@@ -22,11 +22,13 @@ from series.topic_stack import Rebuilder, TopicStack
 from upstream import process
 from upstream.git import Git, Person, Stage
 from upstream.lab import Lab, open_lab
-from validate.build import Builder
+from validate.build import BASE, Builder
 from validate.models import provide_model
 from validate.recipe import llama_recipe
 from validate.room import Room
 from validate.shader_root import SUITES, make_root
+from validate.source_tree import open_check_tree
+from validate.teeth import OwnCheck, Tree, check_teeth, find_script
 from validate.toolchain import find_toolchain
 from validate.verdict import CheckResult, Verdict
 from validate.vulkan.device import software_launch, with_layers
@@ -39,6 +41,7 @@ from validate.vulkan.plan import plan_vulkan
 pytestmark = pytest.mark.e2e
 PAD, PLANTED, OTHER = "vulkan-mul-mm-pad.patch", "wrong-soft-max", "another-readme"
 PLANTED_DOT = "wrong-integer-dot"
+TILE = "vulkan-moe-tile-by-rows.patch"
 WRITER = Person("Ada", "ada@example.org", "1700000000 +0000")
 SHADER = "ggml/src/ggml-vulkan/vulkan-shaders/soft_max.comp"
 RIGHT, WRONG = b"FLOAT_TYPE rcpdivisor = 1.0/sum;", b"FLOAT_TYPE rcpdivisor = 1.01/sum;"
@@ -124,13 +127,19 @@ def edit(lab: Lab, parent: Step, name: str, path: str, text: bytes) -> Step:
     return Step("planted", name, git.write_commit(tree, (parent.commit,), WRITER, "x"), tree)
 
 
-def open_stack(lab: Lab) -> Stack:
-    """The topic of the pad alone, two faults on top of it, and a step that touches no Vulkan."""
+def rebuild_alone(lab: Lab, patch: str) -> Stack:
+    """The topic of a patch on the base."""
     git, series = Git(lab.repository), load_series(SERIES)
     rebuilder = Rebuilder(git, series, provide_stack(lab), Decisions({}, {}, {}, {}), lab.scratch)
-    alone = rebuilder.rebuild(next(topic for topic in series.topics if PAD in topic.patches))
+    alone = rebuilder.rebuild(next(topic for topic in series.topics if patch in topic.patches))
     assert isinstance(alone, TopicStack)
-    pad = alone.stack.steps[-1]
+    return alone.stack
+
+
+def open_stack(lab: Lab) -> Stack:
+    """The topic of the pad alone, two faults on top of it, and a step that touches no Vulkan."""
+    git, alone = Git(lab.repository), rebuild_alone(lab, PAD)
+    pad = alone.steps[-1]
     text = git.read_blob(f"{pad.tree}:{SHADER}") or b""
     assert text.count(RIGHT) == 1
     fault = edit(lab, pad, PLANTED, SHADER, text.replace(RIGHT, WRONG))
@@ -138,18 +147,20 @@ def open_stack(lab: Lab) -> Stack:
     assert text.count(DOT_RIGHT) == 1
     dot = edit(lab, fault, PLANTED_DOT, DOT_SHADER, text.replace(DOT_RIGHT, DOT_WRONG))
     other = edit(lab, dot, OTHER, "README.md", b"another\n")
-    return replace(alone.stack, steps=(*alone.stack.steps, fault, dot, other))
+    return replace(alone, steps=(*alone.steps, fault, dot, other))
+
+
+def open_bench(lab: Lab, stack: Stack, kit: Kit) -> Bench:
+    recipe = llama_recipe(stack.version)
+    builder = Builder(lab, Git(lab.repository), recipe, find_toolchain(), jobs=2)
+    room = Room(lab, provide_model(lab))
+    return Bench(open_lane(builder, stack, room, kit, limit=LIMIT), room)
 
 
 @pytest.fixture(scope="module")
 def bench(kit: Kit) -> Bench:
     lab = open_lab()
-    stack = open_stack(lab)
-    builder = Builder(
-        lab, Git(lab.repository), llama_recipe(stack.version), find_toolchain(), jobs=2
-    )
-    room = Room(lab, provide_model(lab))
-    return Bench(open_lane(builder, stack, room, kit, limit=LIMIT), room)
+    return open_bench(lab, open_stack(lab), kit)
 
 
 def test_the_pad_changes_no_bit_in_software(bench: Bench) -> None:
@@ -185,6 +196,25 @@ def test_a_wrong_integer_dot_shader_runs_and_fails(bench: Bench) -> None:
 def test_a_step_without_vulkan_files_is_not_built(bench: Bench) -> None:
     (found,) = bench.check(OTHER).values()
     assert found.verdict is Verdict.IDENTICAL
+
+
+def test_the_tile_by_rows_has_teeth(kit: Kit) -> None:
+    """The patch's own check: the large tile for 33 rows without the patch, a smaller with it."""
+    lab = open_lab()
+    bench, series = open_bench(lab, rebuild_alone(lab, TILE), kit), load_series(SERIES)
+    built = [bench.lane.builds[name] for name in (TILE, BASE)]
+    trees = [
+        Tree(each.plan, each.binaries, bench.lane.find_programs(each.name))
+        for each in built
+        if each.binaries
+    ]
+    script = find_script(series.directory, series.claim(TILE).check)
+    own = OwnCheck(script, open_check_tree(lab, Git(lab.repository)))
+    found = check_teeth(bench.room, own, *trees)
+    assert found.verdict is Verdict.PASS, found
+    failed = [row["case"] for row in found.facts["parent"]["rows"] if not row["passed"]]
+    assert failed
+    assert all(case.startswith("n_mats=8,n_used=2: matmul_id_") for case in failed)
 
 
 def build_program(kit: Kit, folder: Path, text: str) -> Path:
