@@ -212,7 +212,7 @@ def test_the_tile_by_rows_has_teeth(kit: Kit) -> None:
     own = OwnCheck(script, open_check_tree(lab, Git(lab.repository)))
     found = check_teeth(bench.room, own, *trees)
     assert found.verdict is Verdict.PASS, found
-    failed = [row["case"] for row in found.facts["parent"]["rows"] if not row["passed"]]
+    failed = [row["case"] for row in found.facts["parent"]["detail"] if not row["passed"]]
     assert failed
     assert all(case.startswith("n_mats=8,n_used=2: matmul_id_") for case in failed)
 
