@@ -10,12 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
 
+from upstream.git import EMPTY_TREE, Stage
+from upstream.lab import Lab
+from validate.glslc_features import BACKEND
 from validate.isa.compilers import Compiler
 from validate.isa.place import Place
 from validate.isa.statistics import Numbers
 from validate.isa.variants import Variant
+from validate.isa.workshop import Workshop
 from validate.shader_root import COMPLETE
 
+VULKAN = f"ggml/{BACKEND}"
+SHADERS = f"{VULKAN}/vulkan-shaders"
 GFX1151 = '{"device": "Null hardware (RADV GFX1151)", "driver": "radv", "version": "Mesa 25.0.7-2"}'
 
 
@@ -100,3 +106,11 @@ def mat_vec(
 def numbers(spilled: int = 0, cost: int = 1000) -> Numbers:
     """An answer; the rest of it is made up."""
     return Numbers(vgprs=128, spilled_vgprs=spilled, inverse_throughput=cost, access={})
+
+
+def write_tree(shop: Workshop, lab: Lab, files: dict[str, str]) -> str:
+    """A tree of the lab with these files."""
+    stages = [
+        Stage("100644", shop.git.write_blob(text.encode()), 0, name) for name, text in files.items()
+    ]
+    return shop.git.edit_tree(EMPTY_TREE, stages, lab.scratch)
