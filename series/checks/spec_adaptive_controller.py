@@ -101,6 +101,16 @@ TWO_TOPS: Final = (
     recorded("two tops, dflash", (230, 267, 290, 257, 269, 276, 284, 326), 1.2, 0),
     recorded("two tops, mtp", (269, 322, 339, 284, 290, 301, 307, 351), 0.2, 0.25),
 )
+# 27B on an H200 with Vulkan and a block drafter; 9, 11, 13 and 14 are guesses.
+# A new width stalls once: its pipelines are compiled then.
+DENSE: Final = recorded(
+    "dense 27B",
+    (70, 73, 86, 103, 104, 120, 113, 103, 78, 90, 101, 106, 112, 95, 78, 61),
+    10,
+    0,
+)
+FIRST_USE: Final = 1750.0
+ANSWERED: Final = 128  # tokens before the answer
 LEARNT, JUDGED = 256, 512  # tokens of a contest
 EARLY: Final = 0.975
 MTP: Final = (0.75, 0.62, 0.5, 0.42, 0.36, 0.3, 0.26)  # all of the first i accepted
@@ -185,11 +195,13 @@ def steady(player: Player, machine: Machine) -> Iterator[Outcome]:
     )
 
 
-def window(rates: Rates, lengths: Sequence[int]) -> list[int]:
+def window(
+    rates: Rates, lengths: Sequence[int], learnt: int = LEARNT, judged: int = JUDGED
+) -> list[int]:
     """Leave out the rounds of the first tokens, and those behind the judged ones."""
     before = itertools.accumulate((expected(rates, n) for n in lengths), initial=0.0)
     at = zip(before, lengths, strict=False)
-    return [n for tokens, n in at if LEARNT <= tokens < LEARNT + JUDGED]
+    return [n for tokens, n in at if learnt <= tokens < learnt + judged]
 
 
 def early(player: Player, machine: Machine) -> Iterator[Outcome]:
@@ -279,6 +291,55 @@ def cold(player: Player, machine: Machine) -> Iterator[Outcome]:
         yield Outcome(f"{device.name}/{name}, stalls/of the best fixed", got / best, 0.95)
 
 
+def short(player: Player, machine: Machine) -> Iterator[Outcome]:
+    """An answer of some hundred tokens where each new width stalls once, in it too."""
+    if machine is not MACHINES[0]:
+        return
+    for n_max, n_tokens, (name, rates) in itertools.product((15, 7), (256, 1024), PROFILES.items()):
+        runs = [
+            player.play(
+                DENSE,
+                [[(1e9, rates)]],
+                seed=s,
+                tokens=ANSWERED + n_tokens + 200,
+                n_max=n_max,
+                noise=0.04,
+                stall_ms=FIRST_USE,
+                reuse=ANSWERED,
+            )["lengths"]
+            for s in range(1, 13)
+        ]
+        best = max(DENSE.goodput([rates], [n]) for n in range(n_max + 1))
+        tokens = seconds = 0.0
+        for run in runs:
+            answer = window(rates, run, ANSWERED, n_tokens)
+            n_new = len(set(answer) - set(window(rates, run, 0, ANSWERED)))
+            wanted = sum(expected(rates, n) for n in answer)
+            tokens += wanted
+            seconds += wanted / priced(DENSE, rates, answer) + n_new * FIRST_USE / 1000
+        title = f"{DENSE.name}/{name}, n_max {n_max}, {n_tokens} tokens"
+        yield Outcome(f"{title}/of the best fixed, with its stalls", tokens / seconds / best, 0.8)
+
+
+def disturbed(player: Player, machine: Machine) -> Iterator[Outcome]:
+    """Times that are far off, at the start or in bursts, do not settle the choice."""
+    games: dict[str, tuple[float, dict[str, object]]] = {
+        "rough start": (0.88, {"rough": "0.5 50"}),
+        "rough start and bursts": (0.7, {"rough": "0.5 50", "burst": "0.02 10"}),
+        "bursts": (0.7, {"burst": "0.05 5"}),
+    }
+    for (name, rates), (title, (bound, options)) in itertools.product(
+        PROFILES.items(), games.items()
+    ):
+        runs = [
+            player.play(machine, [[(1e9, rates)]], seed=s, tokens=3000, **options)["lengths"]
+            for s in range(1, 11)
+        ]
+        got = sum(priced(machine, rates, run[50:]) for run in runs) / len(runs)
+        ratio = got / machine.best_fixed([rates])
+        yield Outcome(f"{machine.name}/{name}, {title}/of the best", ratio, bound)
+
+
 def quiet(player: Player, machine: Machine) -> Iterator[Outcome]:
     """Without noise in time and acceptance, lengths change for probes only."""
     for name, rates in {"all accepted": (1.0,), "none accepted": (0.0,)}.items():
@@ -350,6 +411,8 @@ CASES: Final[tuple[Callable[[Player, Machine], Iterator[Outcome]], ...]] = (
     several_slots,
     recovery,
     cold,
+    short,
+    disturbed,
     quiet,
     bounds,
     conditions,
