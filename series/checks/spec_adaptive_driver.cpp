@@ -7,7 +7,8 @@
 //   stall X                             a batch of a new width, and the first after a new number of accepted tokens,
 //                                       takes X times as long (a GPU that compiles what it has not run yet)
 //   stall_ms X                          the first batch of a width takes X longer (its pipelines are compiled)
-//   change X                            a batch of another width than the last one takes X ms longer (a new graph)
+//   change X Y                          a batch of another width than the last one takes X ms longer (a new graph),
+//                                       a longest draft of another length than in the last round Y ms
 //   rough SD N                          log-normal noise SD of the times in the first N rounds
 //   burst P N                           other work: N rounds take 2 to 5 times as long, it begins with probability P a round
 //   warm X                              the first round takes X times as long, later ones less and less so (8 rounds: 1/e)
@@ -48,7 +49,7 @@ struct phase {
 struct scenario {
     std::string policy = "adaptive";
     int    fixed = 0, n_seq = 1, n_min = 0, n_max = 7, seed = 1, request = 0, n_rough = 0, n_burst = 0;
-    double n_tokens = 4000, flat = 0, step = 0, noise = 0, drift = 1, reach = 1, stall = 1, stall_ms = 0, change = 0, rough = 0, burst = 0, warm = 1, mixed = 0, skip = 0, reuse = 0, hostile = 0;
+    double n_tokens = 4000, flat = 0, step = 0, noise = 0, drift = 1, reach = 1, stall = 1, stall_ms = 0, change = 0, change_draft = 0, rough = 0, burst = 0, warm = 1, mixed = 0, skip = 0, reuse = 0, hostile = 0;
     bool   replay = false;
     vec    verify = { 1, 2 };
 
@@ -85,7 +86,7 @@ static scenario read_scenario(std::istream & in) {
         } else if (key == "stall_ms") {
             words >> s.stall_ms;
         } else if (key == "change") {
-            words >> s.change;
+            words >> s.change >> s.change_draft;
         } else if (key == "rough") {
             words >> s.rough >> s.n_rough;
         } else if (key == "burst") {
@@ -140,7 +141,7 @@ struct game {
     double t_ms = 0, n_tokens = 0, t_skip = 0, n_skip = 0, ns = 0;
     std::vector<bool> width_used, accepted_used;
     bool is_cold = false; // the next batch prepares for a new number of accepted tokens
-    int n_rounds = 0, n_switch = 0, last = -1, n_bad = 0, burst_left = 0, width_last = 0;
+    int n_rounds = 0, n_switch = 0, last = -1, n_bad = 0, burst_left = 0, width_last = 0, n_long_last = 0;
 
     explicit game(const scenario & s) : s(s), rng(s.seed), slots(s.n_seq) {
         ctl = std::make_unique<common_speculative_adaptive>(s.n_seq, s.n_min, s.n_max);
@@ -253,11 +254,12 @@ struct game {
         if (s.burst > 0 && burst_left <= 0 && uniform() < s.burst) {
             burst_left = s.n_burst;
         }
-        const double t_draft = n_long > 0 ? noisy(s.flat + s.step*n_long) : 0;
+        const double t_draft = n_long > 0 ? noisy(s.flat + s.step*n_long) + (n_long != n_long_last ? s.change_draft : 0) : 0;
         const bool   mixed   = s.mixed > 0 && uniform() < s.mixed;
         const bool   first   = is_new(width_used, width);
         const double t_batch = noisy(verify(width)*(mixed ? 5 : 1)*(first || is_cold ? s.stall : 1)) + (first ? s.stall_ms : 0) + (width != width_last ? s.change : 0);
         width_last = width;
+        n_long_last = n_long;
         is_cold = false;
         if (n_long > 0) {
             ctl->time_draft(1000*t_draft);
