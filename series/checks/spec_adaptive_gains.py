@@ -21,8 +21,8 @@ ANSWERED: Final = 128  # tokens before the answer
 LEARNT, JUDGED = 256, 512  # tokens of a contest
 EARLY: Final = 0.975
 CHANGING: Final = 0.955
-# What a change of the width takes, in batches of one token: of the batch, of drafting. Together a
-# batch is what was measured on a CPU (docs/evidence/speculation/change_cost.py).
+# What a change of the length takes, in batches of one token: new graphs of the target, of the
+# drafter. With 1 a controller that does not know it reaches 95.6 %, in real contests 95.4 and 95.5.
 CHANGES: Final = ((0.3, 0.0), (1.0, 0.0), (0.5, 0.5))
 
 
