@@ -25,11 +25,12 @@ from spec_draft_length import FAIL, NO_ENVIRONMENT, NOT_MEASURED, PASS, Drafter,
 
 CHECK: Final = "spec-adaptive-deferred-states"
 NAMES: Final = ("mtp", "dflash", "dspark")
-ACCEPTED: Final = ("1,1,1,1", "0.9,0.7,0.5,0.3")  # synthetic, by position
+ACCEPTED: Final = ("1,1,1,1", "0.9,0.7,0.5,0.3", "1,0.5,0.5,0.5")  # synthetic, by position
 VAIN: Final = "0,0,0,0"
-DECODES: Final = (
-    1.2  # a round; a drafter that reads every token by itself needs 1.4 (two slots) or 2
-)
+# Decodes a round, 1.02 to 1.31 on a busy machine; a drafter that reads every token by itself needs
+# 2. In two slots 0.5 to 1, and 1.4.
+DECODES: Final = 1.5
+DECODES_TOGETHER: Final = 1.2
 SAME: Final = 0.9  # of the drafts; one decode of many tokens rounds differently than many of one
 SAME_RECURRENT: Final = 0.6  # with a recurrent target 0.8 without the patch, too
 ENOUGH: Final = 20  # drafts that can be compared
@@ -139,8 +140,9 @@ def pause(server: Path, models: Path, drafter: Drafter, name: str, **options: ob
     drafted = sum(each["timings"].get("draft_n", 0) for each in found)
     rounds = sum(each["timings"]["predicted_n"] for each in found)
     decodes = log.count(simple.DECODE) - drafted
+    bound = DECODES_TOGETHER if name == "together" else DECODES
     return {
-        f"few decodes, {name}": decodes < DECODES * rounds,
+        f"few decodes, {name}": decodes < bound * rounds,
         f"decodes, {name}": decodes / rounds,
     }
 

@@ -6,12 +6,18 @@
 //   draft_ms FLAT STEP                  time of a round of drafting: flat, and per step of the longest draft
 //   stall X                             a batch of a new width, and the first after a new number of accepted tokens,
 //                                       takes X times as long (a GPU that compiles what it has not run yet)
+//   stall_ms X                          the first batch of a width takes X longer (its pipelines are compiled)
+//   change X Y                          a batch of another width than the last one takes X ms longer (a new graph),
+//                                       a longest draft of another length than in the last round Y ms
+//   rough SD N                          log-normal noise SD of the times in the first N rounds
+//   burst P N                           other work: N rounds take 2 to 5 times as long, it begins with probability P a round
 //   warm X                              the first round takes X times as long, later ones less and less so (8 rounds: 1/e)
 //   noise SD   drift X                  log-normal noise of each time, total slow-down at the end (1 = none)
 //   phase SEQ TOKENS A1 A2 ...          acceptance of each position given the one before, repeats cyclically
 //   reach R                             probability that the drafter goes on to the next token (p_min)
 //   replay 0|1                          a partly accepted draft is evaluated again
 //   request N                           tokens per request, the slot is reused (0: one request)
+//   reuse N                             the slots begin anew once, after N tokens of the first
 //   mixed P                             probability that a batch also holds a prompt
 //   skip N                              tokens of the first sequence that are not counted
 //   hostile N                           N rounds of senseless limits, results and times before the game
@@ -42,8 +48,8 @@ struct phase {
 
 struct scenario {
     std::string policy = "adaptive";
-    int    fixed = 0, n_seq = 1, n_min = 0, n_max = 7, seed = 1, request = 0;
-    double n_tokens = 4000, flat = 0, step = 0, noise = 0, drift = 1, reach = 1, stall = 1, warm = 1, mixed = 0, skip = 0, hostile = 0;
+    int    fixed = 0, n_seq = 1, n_min = 0, n_max = 7, seed = 1, request = 0, n_rough = 0, n_burst = 0;
+    double n_tokens = 4000, flat = 0, step = 0, noise = 0, drift = 1, reach = 1, stall = 1, stall_ms = 0, change = 0, change_draft = 0, rough = 0, burst = 0, warm = 1, mixed = 0, skip = 0, reuse = 0, hostile = 0;
     bool   replay = false;
     vec    verify = { 1, 2 };
 
@@ -77,6 +83,14 @@ static scenario read_scenario(std::istream & in) {
             words >> s.flat >> s.step;
         } else if (key == "stall") {
             words >> s.stall;
+        } else if (key == "stall_ms") {
+            words >> s.stall_ms;
+        } else if (key == "change") {
+            words >> s.change >> s.change_draft;
+        } else if (key == "rough") {
+            words >> s.rough >> s.n_rough;
+        } else if (key == "burst") {
+            words >> s.burst >> s.n_burst;
         } else if (key == "warm") {
             words >> s.warm;
         } else if (key == "noise") {
@@ -93,6 +107,8 @@ static scenario read_scenario(std::istream & in) {
             words >> s.mixed;
         } else if (key == "skip") {
             words >> s.skip;
+        } else if (key == "reuse") {
+            words >> s.reuse;
         } else if (key == "hostile") {
             words >> s.hostile;
         } else if (key == "phase") {
@@ -125,7 +141,7 @@ struct game {
     double t_ms = 0, n_tokens = 0, t_skip = 0, n_skip = 0, ns = 0;
     std::vector<bool> width_used, accepted_used;
     bool is_cold = false; // the next batch prepares for a new number of accepted tokens
-    int n_rounds = 0, n_switch = 0, last = -1, n_bad = 0;
+    int n_rounds = 0, n_switch = 0, last = -1, n_bad = 0, burst_left = 0, width_last = 0, n_long_last = 0;
 
     explicit game(const scenario & s) : s(s), rng(s.seed), slots(s.n_seq) {
         ctl = std::make_unique<common_speculative_adaptive>(s.n_seq, s.n_min, s.n_max);
@@ -138,7 +154,11 @@ struct game {
     double noisy(double t) {
         t *= 1.0 + (s.drift - 1.0)*progress();
         t *= 1.0 + (s.warm - 1.0)*std::exp(-n_rounds/8.0);
-        return s.noise > 0 ? t*std::exp(s.noise*std::normal_distribution<double>(0, 1)(rng)) : t;
+        if (burst_left > 0) {
+            t *= 2 + 3*uniform();
+        }
+        const double noise = n_rounds < s.n_rough ? s.rough : s.noise;
+        return noise > 0 ? t*std::exp(noise*std::normal_distribution<double>(0, 1)(rng)) : t;
     }
 
     static bool is_new(std::vector<bool> & used, size_t i) {
@@ -230,10 +250,16 @@ struct game {
             width += drafted[id] + 1;
         }
 
-        const double t_draft = n_long > 0 ? noisy(s.flat + s.step*n_long) : 0;
+        burst_left--;
+        if (s.burst > 0 && burst_left <= 0 && uniform() < s.burst) {
+            burst_left = s.n_burst;
+        }
+        const double t_draft = n_long > 0 ? noisy(s.flat + s.step*n_long) + (n_long != n_long_last ? s.change_draft : 0) : 0;
         const bool   mixed   = s.mixed > 0 && uniform() < s.mixed;
-        const bool   cold    = is_new(width_used, width) | is_cold;
-        const double t_batch = noisy(verify(width)*(mixed ? 5 : 1)*(cold ? s.stall : 1));
+        const bool   first   = is_new(width_used, width);
+        const double t_batch = noisy(verify(width)*(mixed ? 5 : 1)*(first || is_cold ? s.stall : 1)) + (first ? s.stall_ms : 0) + (width != width_last ? s.change : 0);
+        width_last = width;
+        n_long_last = n_long;
         is_cold = false;
         if (n_long > 0) {
             ctl->time_draft(1000*t_draft);
@@ -325,7 +351,11 @@ int main() {
         g.ctl->begin(id);
     }
     while (g.slots[0].n_tokens < s.n_tokens) {
+        const bool is_before = g.slots[0].n_tokens < s.reuse;
         g.round();
+        for (int id = 0; id < s.n_seq && is_before && g.slots[0].n_tokens >= s.reuse; ++id) {
+            g.ctl->begin(id);
+        }
     }
     printf("{\"tokens\": %.0f, \"ms\": %.6f, \"rounds\": %d, \"switches\": %d, \"bad\": %d, \"ns\": %.1f, ",
             g.n_tokens - g.n_skip, g.t_ms - g.t_skip, g.n_rounds, g.n_switch, g.n_bad, g.ns/g.n_rounds);

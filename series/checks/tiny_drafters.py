@@ -8,7 +8,7 @@ a few tokens, so that drafts are read to their end.
 import math
 import random
 import struct
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -80,12 +80,24 @@ def weights(name: str, shape: Sequence[int]) -> bytes:
     return raw.ljust(padded(len(raw)), b"\0")
 
 
-def write_model(path: Path, metadata: Metadata, shapes: Shapes) -> None:
-    """Write a GGUF file."""
+def write_model(
+    path: Path,
+    metadata: Metadata,
+    shapes: Shapes,
+    *,
+    seed: str = "",
+    zeros: Container[str] = frozenset(),
+) -> None:
+    """Write a GGUF file; its weights come from the seed (else from its name), some are 0."""
     head = b"GGUF" + struct.pack("<IQQ", 3, len(shapes), len(metadata))
     head += b"".join(pack_text(key) + pack_value(value) for key, value in metadata.items())
     head += pack_tensor_infos(shapes)
-    data = b"".join(weights(f"{path.name} {name}", shape) for name, shape in shapes.items())
+    data = b"".join(
+        bytes(padded(4 * math.prod(shape)))
+        if name in zeros
+        else weights(f"{seed or path.name} {name}", shape)
+        for name, shape in shapes.items()
+    )
     path.write_bytes(head.ljust(padded(len(head)), b"\0") + data)
 
 
@@ -143,6 +155,20 @@ def trunk(n_layer: int) -> Shapes:
 def write_target(path: Path) -> None:
     """Write a plain target for the drafters that live in a file of their own."""
     write_model(path, metadata_of("llama", N_LAYER, {}), trunk(N_LAYER))
+
+
+def write_slow_twin(path: Path, target: str, n_idle: int) -> None:
+    """Write a model with the output of the plain target, bit by bit, and n_idle blocks more.
+
+    What those blocks add to their input is 0: they only take time.
+    """
+    n_layer = N_LAYER + n_idle
+    zeros = {
+        f"blk.{index}.{last}.weight"
+        for index in range(N_LAYER, n_layer)
+        for last in ("attn_output", "ffn_down")
+    }
+    write_model(path, metadata_of("llama", n_layer, {}), trunk(n_layer), seed=target, zeros=zeros)
 
 
 def write_eagle3(path: Path) -> None:

@@ -40,15 +40,25 @@ def test_holds_for_the_patch(tree: Path) -> None:
     assert (code, document["cases"], document["passed"]) == (0, 28, True)
 
 
-def test_bites_where_an_upper_length_is_ignored(tree: Path) -> None:
+def break_controller(tree: Path, right: str, wrong: str) -> None:
     source = tree / "common/speculative-adaptive.cpp"
     text = source.read_text()
-    assert text.count("s.n_limit = std::min(n_draft[i], n_max);") == 1
-    source.write_text(
-        text.replace("= std::min(n_draft[i], n_max);", "= n_draft[i] < 0 ? n_draft[i] : n_max;")
+    assert text.count(right) == 1
+    source.write_text(text.replace(right, wrong))
+
+
+def test_bites_where_an_upper_length_is_ignored(tree: Path) -> None:
+    break_controller(
+        tree, "= std::min(n_draft[i], n_max);", "= n_draft[i] < 0 ? n_draft[i] : n_max;"
     )
     code, document = check(tree, "bounds")
     assert (code, document["passed"]) == (1, False)
+
+
+def test_bites_where_a_change_of_the_length_is_thought_free(tree: Path) -> None:
+    break_controller(tree, "*(t - t_change);", "*(0.0 - t_change);")
+    code, document = check(tree, "changing")
+    assert (code, document["cases"], document["passed"]) == (1, 96, False)
 
 
 def test_is_red_without_the_controller(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ sys.path.insert(0, os.fspath(Path(__file__).parents[3] / "series" / "checks"))
 
 import spec_adaptive_server as adaptive
 import spec_draft_length as lengths
-from spec_adaptive_deferred import TWIN
 
+TWIN = lengths.Drafter("twin", "draft-simple", "target.gguf", "target.gguf")
 SLOTS = 4
 OPTIONS = {"-np": SLOTS, "-c": 256 * SLOTS}
 
