@@ -14,12 +14,12 @@ import re
 import sys
 from pathlib import Path
 
-from vulkan_moe import Bench, NotThereError, Row, run_moe_check
+from vulkan_dispatch import Bench, NotThereError, Row, run_dispatch_check
 
 SHAPE = "b=0,m=512,n=129,k=256"
 TYPES = ("q4_K", "f16")
 FEW, ALL = "n_mats=8,n_used=2", "n_mats=4,n_used=4"
-MEDIUM = 64
+COLUMNS, MEDIUM = 2, 64  # the constant of a matmul's columns, those of the medium tile
 NARROW = re.compile("AMD|Radeon|RADV")
 
 
@@ -40,13 +40,13 @@ def judge(bench: Bench, kind: str, experts: str, *, wide: bool) -> list[Row]:
     tiles = [
         {
             "case": f"{experts}: {each.name}",
-            "columns": each.columns,
-            "passed": (each.columns > MEDIUM) == wide,
+            "columns": each.constants[COLUMNS],
+            "passed": (each.constants[COLUMNS] > MEDIUM) == wide,
         }
-        for each in run.products
+        for each in run.named("matmul_id_")
     ]
     return [*tiles, *run.right]
 
 
 if __name__ == "__main__":
-    sys.exit(run_moe_check(Path(__file__), __doc__, measure))
+    sys.exit(run_dispatch_check(Path(__file__), __doc__, measure))

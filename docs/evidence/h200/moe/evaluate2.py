@@ -1,5 +1,7 @@
 """Intervals of what measure2.py wrote: python docs/evidence/h200/moe/evaluate2.py moe2-0.jsonl moe2-1.jsonl
 
+Other arms (../norms): --pairs=head:t,t:nn before the files.
+
 For every model and cell: speed of the second arm over the first, Hodges-Lehmann with the exact 95 % Wilcoxon interval
 over quads (validate/statistics.py), Holm's p over the cells of a step; `head -> copy` is the A/A control, whose interval
 is the floor of its cell. FASTER/SLOWER as validate.comparison.judge says with margin max(2 %, floor), where Holm upholds it;
@@ -40,13 +42,17 @@ def differences(quads, first, second):
 
 
 def main():
-    found = read(sys.argv[1:])
+    words = sys.argv[1:]
+    pairs = PAIRS
+    if words and words[0].startswith("--pairs="):
+        pairs = [tuple(each.split(":")) for each in words.pop(0).removeprefix("--pairs=").split(",")]
+    found = read(words)
     if not found:
         sys.exit("no complete quad: nothing was measured")
     controls = {cell: differences(quads, *CONTROL) for cell, quads in found.items()}
     unfit = {model: find_unfit({str(c): d for c, d in controls.items() if c[0] == model}, 0.01) for model, _, _ in found}
     print("| from | to | model, prompt, ubatch | ratio (95 %) | quads | margin | Holm p | |\n|---|---|---|---|---|---|---|---|")
-    for first, second in PAIRS:
+    for first, second in pairs:
         step = {cell: differences(quads, first, second) for cell, quads in sorted(found.items())}
         step = {cell: diffs for cell, diffs in step.items() if diffs}
         adjusted = holm({str(cell): signed_rank_p(diffs) for cell, diffs in step.items()})

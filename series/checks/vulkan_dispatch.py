@@ -1,8 +1,8 @@
-"""Which work the Vulkan backend gives the device for MUL_MAT_ID, and whether the result is right.
+"""Which work the Vulkan backend gives the device for an operation, and whether the result is right.
 
 test-backend-ops runs some of its cases with vulkan_dispatches.c before it, which writes down every
-dispatch: the pipeline by upstream's name, the groups, the size of its tile. The device must have
-VK_KHR_cooperative_matrix; lavapipe of Mesa 26.1 has.
+dispatch: the pipeline by upstream's name, the groups, its first specialization constants. Checks of
+matmuls want a device with VK_KHR_cooperative_matrix; lavapipe of Mesa 26.1 has.
 
 `nox -s validate` says in LAB_VULKAN (JSON) which programs, how they are started, and where the
 headers are. Without it a check takes the machine's own driver, if --bin was built with Vulkan.
@@ -28,15 +28,15 @@ VARIABLE: Final = "LAB_VULKAN"
 PROGRAM: Final = "test-backend-ops"
 SHIM: Final = Path(__file__).with_name("vulkan_dispatches.c")
 FLAGS: Final = ("-std=c11", "-O1", "-shared", "-fPIC")
-PATH_WANTED: Final = "KHR_coopmat"
+KHR_PATH: Final = "KHR_coopmat"
 SECONDS: Final = 1500.0
 # Of NVIDIA's devices this is the path too that is checked here.
 KHR_ONLY: Final = {"GGML_VK_DISABLE_COOPMAT2": "1"}
 _DEVICE: Final = re.compile(r"^ggml_vulkan: \d+ = (.*)matrix cores: (\S+)", re.MULTILINE)
 _ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
 # A case is named after it ran: what it was told comes first.
-_CASE: Final = re.compile(r"  (MUL_MAT_ID\w*\(.*?\)): .*?(OK|FAIL|not supported)", re.MULTILINE)
-_LINE: Final = re.compile(r"^(\S+) \d+ \d+ \d+ : \d+ \d+ (\d+) \d+$", re.MULTILINE)
+_CASE: Final = re.compile(r"  ([A-Z_]+\(.*?\)): .*?(OK|FAIL|not supported)", re.MULTILINE)
+_LINE: Final = re.compile(r"^(\S+) \d+ \d+ \d+ : ([\d ]+)$", re.MULTILINE)
 
 Row = dict[str, Any]
 
@@ -63,10 +63,10 @@ class Place:
 
 @dataclass(frozen=True)
 class Dispatch:
-    """One dispatch: the pipeline's name, the columns of its tile (matmuls)."""
+    """One dispatch: the pipeline's name and its specialization constants, 0 where none is given."""
 
     name: str
-    columns: int
+    constants: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,9 @@ class Run:
     dispatches: tuple[Dispatch, ...]
     device: str
 
-    @property
-    def products(self) -> list[Dispatch]:
-        """The dispatches of matmuls by expert."""
-        return [each for each in self.dispatches if each.name.startswith("matmul_id_")]
+    def named(self, start: str) -> list[Dispatch]:
+        """The dispatches of pipelines whose name begins so."""
+        return [each for each in self.dispatches if each.name.startswith(start)]
 
     @property
     def right(self) -> list[Row]:
@@ -116,11 +115,12 @@ def build_shim(place: Place, work: Path) -> Path:
 
 @dataclass(frozen=True)
 class Bench:
-    """Where cases run, with the library before them."""
+    """Where cases run, with the library before them. `path`: of matmuls, None if any will do."""
 
     place: Place
     shim: Path
     log: Path
+    path: str | None
 
     def run(self, op: str, parameters: str) -> Run:
         """All cases of an operation whose parameters match a regular expression.
@@ -137,7 +137,7 @@ class Bench:
         done = subprocess.run(
             command, env=env, capture_output=True, text=True, check=False, timeout=SECONDS
         )
-        device = require_path(done.stderr)
+        device = require_device(done.stderr, self.path)
         cases = read_cases(done.stdout)
         dispatches = read_dispatches(self.log.read_text()) if self.log.is_file() else ()
         if not cases or not dispatches:
@@ -146,12 +146,12 @@ class Bench:
         return Run(cases, dispatches, device)
 
 
-def require_path(said: str) -> str:
-    """The device; refused where matmuls take another path than KHR's cooperative matrices."""
+def require_device(said: str, path: str | None) -> str:
+    """The device; refused where matmuls take another path than the wanted one."""
     found = _DEVICE.search(said)
-    if found is None or found[2] != PATH_WANTED:
+    if found is None or path not in (None, found[2]):
         have = found[2] if found else "none said"
-        raise NotThereError(f"the device has no {PATH_WANTED}: matrix cores {have}")
+        raise NotThereError(f"the device has no {path or 'Vulkan'}: matrix cores {have}")
     return found[1]
 
 
@@ -163,16 +163,22 @@ def read_cases(said: str) -> dict[str, bool]:
 
 def read_dispatches(log: str) -> tuple[Dispatch, ...]:
     """The lines of vulkan_dispatches.c."""
-    return tuple(Dispatch(name, int(columns)) for name, columns in _LINE.findall(log))
+    return tuple(Dispatch(name, tuple(map(int, each.split()))) for name, each in _LINE.findall(log))
 
 
-def run_moe_check(script: Path, purpose: str | None, measure: Callable[[Bench], list[Row]]) -> int:
+def run_dispatch_check(
+    script: Path,
+    purpose: str | None,
+    measure: Callable[[Bench], list[Row]],
+    path: str | None = KHR_PATH,
+) -> int:
     """Read the command line of a check, run it, and return the exit status."""
     arguments = _read_arguments(purpose, sys.argv[1:])
     try:
         place = find_place(arguments.bin)
         arguments.work.mkdir(parents=True, exist_ok=True)
-        bench = Bench(place, build_shim(place, arguments.work), arguments.work / "dispatches")
+        log = arguments.work / "dispatches"
+        bench = Bench(place, build_shim(place, arguments.work), log, path)
         return report_rows(script.stem, measure(bench))
     except NotThereError as error:
         report_rows(script.stem, [], str(error))
