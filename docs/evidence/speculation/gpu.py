@@ -1,11 +1,12 @@
 """A 27B model with a DFlash2-shaped drafter on a GPU: the whole curve of draft lengths, and adaptive.
 
-    python docs/evidence/speculation/gpu.py SERVER TARGET DRAFTER[,DRAFTER] DEVICE SECONDS OUT
+    python docs/evidence/speculation/gpu.py SERVER TARGET DRAFTER[,DRAFTER] DEVICE SECONDS OUT [LENGTHS [LONGEST]]
 
-The first drafter that llama-server can draft with is taken.
+The first drafter that llama-server can draft with is taken. LENGTHS (1,2,3) are the fixed ones of the curve, LONGEST
+(7,15) the bounds of adaptive, an arm each.
 
 At p = .95 every length of the curve, no speculation and adaptive, each in a random order and its mirror image,
-then as many quads of adaptive against the best length as fit; then adaptive and no speculation at p = .7 and 0.
+then adaptive and no speculation at p = .7 and 0, then as many quads of adaptive against the best length as fit.
 OUT gets one JSON line a server, and one a verdict. Every answer has 256 tokens; the text is no text.
 """
 
@@ -13,6 +14,7 @@ import json
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -28,7 +30,7 @@ from validate.speculation.measure import Setting, measure_arm
 from validate.speculation.server import ServerFault
 
 LENGTHS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15)
-LONGEST = 15
+LONGEST = (15,)
 
 
 class Bench:
@@ -74,10 +76,11 @@ def choose_drafter(bench: Bench, files: list[Path]) -> Drafter:
     raise SystemExit("no drafter works")
 
 
-def arms_of(drafter: Drafter, acceptance, lengths) -> list[SpecArm]:
+def arms_of(drafter: Drafter, acceptance, lengths, longest) -> list[SpecArm]:
     fixed = [SpecArm(drafter, n, rates=acceptance.rates(n)) for n in lengths]
-    adaptive = SpecArm(drafter, LONGEST, adaptive=True, rates=acceptance.rates(LONGEST))
-    return [SpecArm(), *fixed, adaptive]
+    bounded = [(replace(drafter, label=f"up to {n},"), n) for n in longest]
+    adaptive = [SpecArm(each, n, adaptive=True, rates=acceptance.rates(n)) for each, n in bounded]
+    return [SpecArm(), *fixed, *adaptive]
 
 
 def mirrored(bench: Bench, acceptance, arms: list[SpecArm], seed: int) -> None:
@@ -89,7 +92,9 @@ def mirrored(bench: Bench, acceptance, arms: list[SpecArm], seed: int) -> None:
 
 
 def main() -> None:
-    server, target, drafters, device, seconds, out = sys.argv[1:]
+    server, target, drafters, device, seconds, out, *rest = sys.argv[1:]
+    lengths = tuple(map(int, rest[0].split(","))) if rest else LENGTHS
+    longest = tuple(map(int, rest[1].split(","))) if len(rest) > 1 else LONGEST
     lab = Lab(Path(out).absolute().parent / "lab")
     lab.root.mkdir(parents=True, exist_ok=True)
     setting = Setting(
@@ -100,20 +105,21 @@ def main() -> None:
     bench.take(high, SpecArm(), 0)  # compiles pipelines, fills caches
     block = choose_drafter(bench, [Path(name) for name in drafters.split(",")])
     bench.found.clear()
-    everything = arms_of(block, high, LENGTHS)
+    everything = arms_of(block, high, lengths, longest)
+    adaptive = everything[-len(longest) :]
     mirrored(bench, high, everything, 1)
     speeds = {arm.name: median(bench.found.get((high.name, arm.name), [0.0])) for arm in everything}
-    best = max(everything[:-1], key=lambda arm: speeds[arm.name])
+    best = max(everything[: -len(longest)], key=lambda arm: speeds[arm.name])
     print("best fixed:", best.name, {name: round(speed, 1) for name, speed in speeds.items()}, flush=True)
     for acceptance in (none, middle):
-        mirrored(bench, acceptance, arms_of(block, acceptance, (4,)), 2)
+        mirrored(bench, acceptance, arms_of(block, acceptance, (4,), longest), 2)
     for seed in range(3, 100):
-        mirrored(bench, high, [SpecArm(), best, everything[-1]], seed)
+        mirrored(bench, high, [SpecArm(), best, *adaptive], seed)
         if time.monotonic() + bench.longest > bench.end:
             break
     later = {
         arm.name: median(bench.found.get((high.name, arm.name), [])[2:] or [0.0])
-        for arm in (SpecArm(), best, everything[-1])
+        for arm in (SpecArm(), best, *adaptive)
     }
     bench.write({"best": best.name, "chosen by": speeds, "afterwards": later})
     print("afterwards:", later)
