@@ -68,6 +68,7 @@ def configure(tree: BuildTree, recipe: Recipe, log: Path) -> None:
     CMake finds by a glob. `cmake --fresh` would also remove the objects of top-level targets.
     """
     _start_over_for_other_tools(tree)
+    _forget_projects_of_another_ninja(tree)
     (tree.folder / "CMakeCache.txt").unlink(missing_ok=True)
     tools = tree.toolchain
     mapped = f"-ffile-prefix-map={tree.source}=."  # __FILE__ without our path in it
@@ -144,6 +145,18 @@ def _start_over_for_other_tools(tree: BuildTree) -> None:
     tree.folder.mkdir(parents=True, exist_ok=True)
     _empty(tree.folder)
     stamp.write_text(identity)
+
+
+def _forget_projects_of_another_ninja(tree: BuildTree) -> None:
+    """Remove builds inside the build that name a ninja elsewhere.
+
+    ExternalProject_Add (upstream's vulkan-shaders-gen) keeps the path of the ninja that configured
+    it: that of another checkout's environment, which may be gone.
+    """
+    own = f"CMAKE_MAKE_PROGRAM:FILEPATH={tree.toolchain.ninja}"
+    for cache in tree.folder.rglob("*-prefix/src/*-build/CMakeCache.txt"):
+        if own not in cache.read_text("utf-8", "replace").splitlines():
+            shutil.rmtree(cache.parents[2])
 
 
 def _empty(folder: Path) -> None:

@@ -49,6 +49,18 @@ def test_steps_are_built_and_their_programs_run_from_the_store(lab: Lab) -> None
     assert run_app(step) == "unknown OFF ./core.cpp 43"
 
 
+def test_a_build_inside_that_names_another_checkouts_ninja_is_made_anew(lab: Lab) -> None:
+    builder = make_builder(lab)
+    build_stack(builder, make_stack(lab, []))
+    ninja = {"mine": str(builder.toolchain.ninja), "gone": "/gone/.nox/lab/bin/ninja"}
+    for name, path in ninja.items():
+        inner = lab.root / "build-cpu" / f"{name}-prefix" / "src" / f"{name}-build"
+        inner.mkdir(parents=True)
+        inner.joinpath("CMakeCache.txt").write_text(f"CMAKE_MAKE_PROGRAM:FILEPATH={path}\n")
+    build_stack(builder, make_stack(lab, [ANSWER]))
+    assert [each.name for each in lab.root.glob("build-cpu/*-prefix")] == ["mine-prefix"]
+
+
 Shared = tuple[Lab, Stack, list[StepBuild]]
 
 
