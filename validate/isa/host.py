@@ -20,7 +20,7 @@ from validate.glslc_features import BACKEND
 from validate.isa.compilers import Compiler, digest, find_cxx, run_first
 from validate.isa.generator import DATA, HEADER, Generated
 from validate.isa.sources import Sources
-from validate.isa.variants import is_judged
+from validate.isa.variants import PATTERNS, is_judged
 from validate.isa.workshop import Workshop, Yard
 
 LOGGER = logging.getLogger("lab")
@@ -77,7 +77,7 @@ def list_pipelines(host: Host) -> list[dict[str, Any]]:
     write_sources(host.yard)
     objects = _compile(host, _list_sources(host))
     names = sorted(path.name for path in objects)
-    key = digest("pipelines", host.recorder.fingerprint, *names)
+    key = digest("pipelines", host.recorder.fingerprint, *PATTERNS, *names)
     known = host.shop.look_up([key]).get(key)
     if known is None:
         known = {"lines": _run(host, objects)}

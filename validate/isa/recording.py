@@ -21,7 +21,7 @@ from validate.isa.generator import RECORDER, defines, generate
 from validate.isa.host import DRIVER, HERE, HOOK, Host, is_visible, list_pipelines
 from validate.isa.place import Place
 from validate.isa.sources import Sources
-from validate.isa.variants import Variant, is_judged, read_variant
+from validate.isa.variants import PATTERNS, Variant, is_judged, read_variant
 from validate.isa.workshop import Workshop, Yard
 
 LOGGER = logging.getLogger("lab")
@@ -110,7 +110,7 @@ def read_trees(bench: Bench, trees: Sequence[str]) -> list[Recorded]:
 def _key(bench: Bench, subtree: str) -> str:
     files = bench.shop.list_files(subtree)
     seen = [f"{entry} {path}" for path, entry in files.items() if is_visible(path)]
-    return digest("recorded", bench.fingerprint, *seen)
+    return digest("recorded", bench.fingerprint, *PATTERNS, *seen)
 
 
 def _read_recorded(document: Mapping[str, Any], subtree: str) -> Recorded:

@@ -16,8 +16,10 @@ FAMILIES = (
     ("matmul id", re.compile(r"matmul_id_")),
     ("matmul", re.compile(r"matmul_")),
     ("attention", re.compile(r"flash_attn_")),
+    ("norm", re.compile(r"rms_norm_")),
 )
 FAMILY_NAMES = tuple(name for name, _ in FAMILIES)
+PATTERNS = tuple(fits.pattern for _, fits in FAMILIES)
 _MAT_VEC = re.compile(
     r"mul_mat_vec_(?:id_)?(?P<type>.+?)_(?P<input>f32|f16|q8_1)_f32(?P<rest>\w*)$"
 )
