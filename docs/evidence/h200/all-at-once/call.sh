@@ -7,4 +7,4 @@ if [ ! -e /tmp/started ]; then
 fi
 while [ $(( $(date +%s) - T0 )) -lt $1 ] && [ ! -e /tmp/o/all-done ]; do sleep 2; done
 tar cf - -C /tmp o | xz -1 -T4 > $OUT/o.tar.xz; cp /tmp/b/*.build.log $OUT/ 2>/dev/null; (cd $OUT; ls | grep build.log | tail -n +7 | xargs rm -f)
-cat /tmp/o/master.log | tail -60; tail -n 12 /tmp/o/lane0.log /tmp/o/lane1.log /tmp/o/contests.log; ls -la $OUT
+cat /tmp/o/master.log | tail -60; tail -n 12 /tmp/o/lane?.log /tmp/o/contests.log /tmp/o/norms.log 2> /dev/null; ls -la $OUT

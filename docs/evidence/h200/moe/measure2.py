@@ -19,11 +19,12 @@ KHR = {"GGML_VK_DISABLE_COOPMAT2": "1"}
 MOE = ["b10566", "head", "copy", "f1", "f2", "f3", "f4", "f5"]
 ARMS = {"dense": ["b10566", "head", "copy", "f5"], "moe-128": MOE, "moe-512": MOE}
 ENOUGH, CELLS, CORES = {"dense": 6, "moe-128": 12, "moe-512": 12}, 4, "KHR_coopmat"
+PROMPTS, REPEATS, FILE = "512,2048", "3", "moe2"
 
 
 def sample(keep, model, arm, gpu):
-    command = [f"{keep}/{arm}/llama-bench", "-m", model, "-p", "512,2048", "-n", "0", "-d", "0", "-b", "2048", "-ub", "512,2048",
-               "-r", "3", "-dev", f"Vulkan{gpu}", "-ngl", "999", "-fa", "1", "-t", "2", "-lm", "mmap", "-ctk", "f16", "-ctv", "f16",
+    command = [f"{keep}/{arm}/llama-bench", "-m", model, "-p", PROMPTS, "-n", "0", "-d", "0", "-b", "2048", "-ub", "512,2048",
+               "-r", REPEATS, "-dev", f"Vulkan{gpu}", "-ngl", "999", "-fa", "1", "-t", "2", "-lm", "mmap", "-ctk", "f16", "-ctv", "f16",
                "-nopo", "0", "--poll", "50", "--prio", "0", "-v", "-o", "jsonl"]
     try:
         done = subprocess.run(command, env=os.environ | KHR, text=True, capture_output=True, timeout=120)
@@ -51,9 +52,9 @@ def main():
     keep, models, out, end, gpu, names = sys.argv[1:7]
     out, end, rng = Path(out), float(end) - 4, random.Random()
     took, seen, broken, call = {}, set(), set(), int(time.time())
-    with (out / f"moe2-{gpu}.jsonl").open("a") as lines:
+    with (out / f"{FILE}-{gpu}.jsonl").open("a") as lines:
         while True:
-            counts, last = count([out / f"moe2-{each}.jsonl" for each in "01"])
+            counts, last = count([out / f"{FILE}-{each}.jsonl" for each in "01"])
             fit = [n for n in names.split(",") if n not in broken and time.time() + took.get(n, 60) < end]
             todo = [n for n in fit if counts[n] < ENOUGH[n]]
             name = todo[0] if todo else min(fit, key=lambda n: counts[n], default=None)
@@ -77,4 +78,5 @@ def main():
             print(f"gpu {gpu} {name} {took[name]:.1f} s warm={warm} complete={complete} {arms} {counts}", flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()
