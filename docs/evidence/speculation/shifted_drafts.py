@@ -18,11 +18,15 @@ SHIFT = {"context_shift": None, "ctx_size": deferred.N_CTX * deferred.adaptive.N
 ARMS = ({"spec_draft_n_max": 1}, {"spec_draft_n_max": 4}, {"spec_draft_adaptive": None})
 
 
-def main() -> None:
-    server, folder = (Path(word).absolute() for word in sys.argv[1:3])
+def write_drafter(folder: Path) -> None:
     tiny.write_target(folder / deferred.TWIN.model)
     tiny.write_slow_twin(folder / "slow-twin.gguf", deferred.TWIN.model, deferred.N_IDLE)
-    for n_prompt in (7, 200, 240, 250):
+
+
+def main() -> None:
+    server, folder = (Path(word).absolute() for word in sys.argv[1:3])
+    write_drafter(folder)
+    for n_prompt in (7, 200, 240, 244, 250):
         talk = partial(deferred.complete, prompt=deferred.words(n_prompt), n_predict=60)
         found = []
         for arm in ARMS:
