@@ -34,7 +34,7 @@ class NotCompiled(Exception):
 
 def report(code: int, cases: int, **more: object) -> int:
     """Write the result, the only output of this program."""
-    document = {"check": CHECK, "cases": cases, "passed": code == PASS, **more}
+    document = {"check": CHECK, "cases": cases, "passed": code == PASS} | more
     sys.stdout.write(json.dumps(document, indent=2) + "\n")
     return code
 
@@ -58,8 +58,8 @@ def find_library(folder: Path, name: str) -> Path:
     return found[0]
 
 
-def build(folder: Path, source: Path, work: Path) -> Path:
-    """Compile the driver against the libraries of the step."""
+def build(folder: Path, source: Path, work: Path, text: Path = DRIVER) -> Path:
+    """Compile a driver against the libraries of the step."""
     compiler = next(filter(None, map(shutil.which, (os.environ.get("CXX", "c++"), "g++"))), None)
     if compiler is None:
         raise Missing("no C++ compiler (CXX, c++, g++)")
@@ -67,9 +67,7 @@ def build(folder: Path, source: Path, work: Path) -> Path:
     words = [compiler, "-std=c++17", "-O1", *(f"-I{source / each}" for each in INCLUDES)]
     libraries = [find_library(folder, name) for name in LIBRARIES]
     link = [f"-Wl,-rpath,{folder}", f"-Wl,-rpath-link,{folder}"]
-    done = subprocess.run(
-        [*words, DRIVER, "-o", program, *libraries, *link], stderr=subprocess.PIPE
-    )
+    done = subprocess.run([*words, text, "-o", program, *libraries, *link], stderr=subprocess.PIPE)
     if done.returncode != 0:
         raise NotCompiled(done.stderr.decode(errors="replace")[-800:])
     return program
