@@ -12,6 +12,7 @@
 //   rough SD N                          log-normal noise SD of the times in the first N rounds
 //   burst P N                           other work: N rounds take 2 to 5 times as long, it begins with probability P a round
 //   warm X                              the first round takes X times as long, later ones less and less so (8 rounds: 1/e)
+//   tail P X                            with probability P a time is longer, by an exponential share of mean X
 //   noise SD   drift X                  log-normal noise of each time, total slow-down at the end (1 = none)
 //   phase SEQ TOKENS A1 A2 ...          acceptance of each position given the one before, repeats cyclically
 //   reach R                             probability that the drafter goes on to the next token (p_min)
@@ -49,7 +50,7 @@ struct phase {
 struct scenario {
     std::string policy = "adaptive";
     int    fixed = 0, n_seq = 1, n_min = 0, n_max = 7, seed = 1, request = 0, n_rough = 0, n_burst = 0;
-    double n_tokens = 4000, flat = 0, step = 0, noise = 0, drift = 1, reach = 1, stall = 1, stall_ms = 0, change = 0, change_draft = 0, rough = 0, burst = 0, warm = 1, mixed = 0, skip = 0, reuse = 0, hostile = 0;
+    double n_tokens = 4000, flat = 0, step = 0, noise = 0, drift = 1, reach = 1, stall = 1, stall_ms = 0, change = 0, change_draft = 0, rough = 0, burst = 0, tail = 0, tail_mean = 0, warm = 1, mixed = 0, skip = 0, reuse = 0, hostile = 0;
     bool   replay = false;
     vec    verify = { 1, 2 };
 
@@ -93,6 +94,8 @@ static scenario read_scenario(std::istream & in) {
             words >> s.burst >> s.n_burst;
         } else if (key == "warm") {
             words >> s.warm;
+        } else if (key == "tail") {
+            words >> s.tail >> s.tail_mean;
         } else if (key == "noise") {
             words >> s.noise;
         } else if (key == "drift") {
@@ -156,6 +159,9 @@ struct game {
         t *= 1.0 + (s.warm - 1.0)*std::exp(-n_rounds/8.0);
         if (burst_left > 0) {
             t *= 2 + 3*uniform();
+        }
+        if (s.tail > 0 && uniform() < s.tail) {
+            t *= 1 - s.tail_mean*std::log(1 - uniform());
         }
         const double noise = n_rounds < s.n_rough ? s.rough : s.noise;
         return noise > 0 ? t*std::exp(noise*std::normal_distribution<double>(0, 1)(rng)) : t;
