@@ -66,18 +66,29 @@ def absent(wanted: MatVec, shaders: Iterable[Path]) -> list[dict[str, object]]:
     ]
 
 
-def look_for_spills(check: str, wanted: MatVec, toolchain: Toolchain | None, tree: Path) -> int:
-    """Compile, report, and return the exit status."""
-    if toolchain is None:
-        raise RootMissingError("needs a toolchain root: nox -s toolchain")
+def compile_variants(
+    wanted: MatVec, toolchain: Toolchain, tree: Path
+) -> tuple[list[dict[str, object]], list[Compiled]]:
+    """Compile one shader's variants: the lines of the report, and what the driver said."""
     shaders = toolchain.shaders(tree, wanted.source, wanted.variants, wanted.defines)
     asked = pipelines(shaders, wanted.rows)
     answers = toolchain.compile_all(asked)
     rows = [row(pipeline, answer) for pipeline, answer in zip(asked, answers, strict=True)]
-    return report(check, [*rows, *absent(wanted, shaders)], answers)
+    return [*rows, *absent(wanted, shaders)], answers
 
 
-def run_spill_check(script: Path, purpose: str, wanted: MatVec) -> int:
+def look_for_spills(
+    check: str, wanted: Iterable[MatVec], toolchain: Toolchain | None, tree: Path
+) -> int:
+    """Compile, report, and return the exit status."""
+    if toolchain is None:
+        raise RootMissingError("needs a toolchain root: nox -s toolchain")
+    parts = [compile_variants(each, toolchain, tree) for each in wanted]
+    rows = [line for lines, _ in parts for line in lines]
+    return report(check, rows, [answer for _, answers in parts for answer in answers])
+
+
+def run_spill_check(script: Path, purpose: str, *wanted: MatVec) -> int:
     """Read the command line of a check named after its script, run it, return the exit status."""
 
     def measure(toolchain: Toolchain | None, tree: Path) -> int:

@@ -2,8 +2,9 @@
 
     python vulkan_rocmfpx.py --source TREE --root TOOLCHAIN_ROOT --work DIR
 
-Compiles the float mat-vec (subgroup reduction without shared memory, 64 invocations) with RADV's
-own compiler, for 1 to 8 columns and 2 and 4 rows. A type without such a shader fails.
+Compiles the float mat-vec and the q8_1 one (subgroup reduction without shared memory, 64
+invocations) with RADV's own compiler, for 1 to 8 columns and 2 and 4 rows (q8_1: 1 row too). A type
+without such a shader fails.
 Exit status: 0 nothing spills, 1 something spills or is absent, 2 a tool failed, 3 the root is
 missing, 4 nothing was compiled.
 """
@@ -15,16 +16,18 @@ from pathlib import Path
 
 from mat_vec_spill import MatVec, run_spill_check
 
-WANTED = MatVec(
+TYPES = ("q6_0_rocmfpx", "q8_0_rocmfpx", "q3_0_rocmfpx", "q2_0_rocmfpx")
+FLOAT = MatVec(
     "mul_mat_vec.comp",
-    (
-        "mul_mat_vec_q6_0_rocmfpx_f32_f32_subgroup_no_shmem",
-        "mul_mat_vec_q8_0_rocmfpx_f32_f32_subgroup_no_shmem",
-        "mul_mat_vec_q3_0_rocmfpx_f32_f32_subgroup_no_shmem",
-        "mul_mat_vec_q2_0_rocmfpx_f32_f32_subgroup_no_shmem",
-    ),
+    tuple(f"mul_mat_vec_{each}_f32_f32_subgroup_no_shmem" for each in TYPES),
+)
+Q8_1 = MatVec(
+    "mul_mat_vecq.comp",
+    tuple(f"mul_mat_vec_{each}_q8_1_f32_subgroup_no_shmem" for each in TYPES),
+    rows=(1, 2, 4),
+    defines=("GGML_VULKAN_INTEGER_DOT_GLSLC_SUPPORT",),
 )
 
 
 if __name__ == "__main__":
-    sys.exit(run_spill_check(Path(__file__), __doc__, WANTED))
+    sys.exit(run_spill_check(Path(__file__), __doc__, FLOAT, Q8_1))
