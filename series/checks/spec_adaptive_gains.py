@@ -19,7 +19,7 @@ from spec_adaptive_play import Outcome, Player, priced, settled, window
 SEEDS: Final = (1, 2, 3)
 ANSWERED: Final = 128  # tokens before the answer
 LEARNT, JUDGED = 256, 512  # tokens of a contest
-EARLY: Final = 0.975
+EARLY: Final = 0.97
 CHANGING: Final = 0.955
 # What a change of the length takes, in batches of one token: new graphs of the target, of the
 # drafter. With 1 a controller that does not know it reaches 95.6 %, in real contests 95.4 and 95.5.
@@ -200,6 +200,7 @@ def disturbed(player: Player, machine: Machine) -> Iterator[Outcome]:
         "rough start": (0.88, {"rough": "0.5 50"}),
         "rough start and bursts": (0.7, {"rough": "0.5 50", "burst": "0.02 10"}),
         "bursts": (0.7, {"burst": "0.05 5"}),
+        "tails": (0.93, {"tail": "0.25 0.7", "noise": 0.1}),
     }
     for (name, rates), (title, (bound, options)) in itertools.product(
         PROFILES.items(), games.items()
