@@ -54,6 +54,7 @@ def test_what_a_shader_is() -> None:
     assert tile("matmul_id_subgroup_q4_k_f16_cm1").family == "matmul id"
     assert tile("flash_attn_f32_f16_cm1").family == "attention"
     assert tile("rms_norm_mul_rope_f32_f16").family == "norm"
+    assert tile("gated_delta_net_block_f32").family == "delta net"
 
 
 def test_equal_pipelines_are_no_pair_and_the_rest_goes_by_role() -> None:

@@ -17,6 +17,7 @@ FAMILIES = (
     ("matmul", re.compile(r"matmul_")),
     ("attention", re.compile(r"flash_attn_")),
     ("norm", re.compile(r"rms_norm_")),
+    ("delta net", re.compile(r"gated_delta_net_")),
 )
 FAMILY_NAMES = tuple(name for name, _ in FAMILIES)
 PATTERNS = tuple(fits.pattern for _, fits in FAMILIES)
