@@ -45,6 +45,7 @@ PLANTED_DOT = "wrong-integer-dot"
 # A patch and which cases of its own check fail without it.
 TILE = ("vulkan-moe-tile-by-rows.patch", r"n_mats=8,n_used=2: matmul_id_")
 NORMS = ("vulkan-rms-norm-rows.patch", r"RMS_NORM.*\[(64|128|132|256),.*: rms_norm_")
+DELTA = ("vulkan-gated-delta-net-blocks.patch", r"GATED_DELTA_NET .*: no case or no dispatch seen")
 WRITER = Person("Ada", "ada@example.org", "1700000000 +0000")
 SHADER = "ggml/src/ggml-vulkan/vulkan-shaders/soft_max.comp"
 RIGHT, WRONG = b"FLOAT_TYPE rcpdivisor = 1.0/sum;", b"FLOAT_TYPE rcpdivisor = 1.01/sum;"
@@ -201,7 +202,7 @@ def test_a_step_without_vulkan_files_is_not_built(bench: Bench) -> None:
     assert found.verdict is Verdict.IDENTICAL
 
 
-@pytest.mark.parametrize(("patch", "cases"), [TILE, NORMS], ids=("tile", "norms"))
+@pytest.mark.parametrize(("patch", "cases"), [TILE, NORMS, DELTA], ids=("tile", "norms", "delta"))
 def test_the_dispatch_check_has_teeth(kit: Kit, patch: str, cases: str) -> None:
     """The patch's own check sees upstream's tile and threads without the patch, others with it."""
     lab = open_lab()
