@@ -99,7 +99,7 @@ def changing(player: Player, machine: Machine) -> Iterator[Outcome]:
 # Rounds that take longer (their share, by how much on average), as beside other work: a controller
 # that takes them for a slower machine takes every draft that it does not measure for slow. Then
 # most of these machines never came back.
-TAILS: Final = {"0 0": 0.95, "0.1 0.5": 0.94, "0.25 0.7": 0.9}
+TAILS: Final = {"0 0": 0.94, "0.1 0.5": 0.93, "0.25 0.7": 0.9}
 PHASES: Final = ((0.95, 0.0, 400), (0.9, 0.4, 600), (0.9, 0.4, 60), (0.95, 0.2, 1000))
 
 
