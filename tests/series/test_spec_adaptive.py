@@ -61,6 +61,17 @@ def test_bites_where_a_change_of_the_length_is_thought_free(tree: Path) -> None:
     assert (code, document["cases"], document["passed"]) == (1, 96, False)
 
 
+def test_bites_where_the_scale_drifts_with_the_noise(tree: Path) -> None:
+    break_controller(
+        tree,
+        "        t_scale *= cost_batch.add(",
+        "        t_scale *= 1.0 + 0.04*(std::min(t_us/(t_scale*cur.mean), 2.0) - 1.0);\n"
+        "        cost_batch.add(",
+    )
+    code, document = check(tree, "recovery")
+    assert (code, document["cases"], document["passed"]) == (1, 42, False)
+
+
 def test_is_red_without_the_controller(tmp_path: Path) -> None:
     code, document = check(tmp_path, "quiet")
     assert (code, document["passed"]) == (1, False)
