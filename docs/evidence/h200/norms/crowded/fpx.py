@@ -8,10 +8,10 @@ import time
 
 binary, out, end, backend, name, columns, *extra = sys.argv[1:]
 env = os.environ | {"LD_PRELOAD": os.environ["SHIM"], "LAB_REPEAT": "1"} | dict(each.split("=") for each in extra)
-KINDS = ("q4_0", "q4_0_rocmfp4", "mxfp4", "q4_0_rocmfp4_fast", "iq4_nl", "nvfp4", "q6_0_rocmfpx", "q6_K", "q8_0_rocmfpx", "q8_0",
+KINDS = tuple(os.environ.get("KINDS", "").split()) or ("q4_0", "q4_0_rocmfp4", "mxfp4", "q4_0_rocmfp4_fast", "iq4_nl", "nvfp4", "q6_0_rocmfpx", "q6_K", "q8_0_rocmfpx", "q8_0",
          "q3_0_rocmfpx", "q3_K", "q2_0_rocmfpx", "q2_K")
 with open(f"{out}/fpx.jsonl", "a") as lines:
-    for number in range(8):
+    for number in range(int(os.environ.get("ROUNDS", "8"))):
         for kind in KINDS if number % 2 == 0 else KINDS[::-1]:
             if time.time() + 8 > float(end):
                 sys.exit()
