@@ -46,7 +46,7 @@ from validate.speculation.measure import Setting
 
 LENGTHS = tuple(range(8))
 HOT = 2.0  # at this temperature the twin accepts a tenth
-SECOND = 0.25  # of the time is kept for second runs
+SECOND = 0.15  # of the time is kept for second runs
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Job:
             budget_seconds=max(budget, 1.0),
             family=self.family,
         )
-        return Arena(self.setting, Lab(self.lab), store, plan)
+        return Arena(self.setting, Lab(self.lab), store, plan, choosing=1)
 
     @property
     def key(self) -> tuple[str, int]:
@@ -80,7 +80,7 @@ def list_jobs(
         server,
         models / "deep.gguf",
         threads=1,
-        n_predict=512,
+        n_predict=1024,
         context=2048,
         warm_up=256,
         endless=True,
