@@ -27,8 +27,9 @@ from spec_adaptive_gains import (
     several_slots,
     short,
     steady,
+    unlucky,
 )
-from spec_adaptive_machines import COLD, DENSE, MACHINES, TWO_TOPS, Machine
+from spec_adaptive_machines import COLD, DENSE, MACHINES, ROUNDS, TWO_TOPS, Machine
 from spec_adaptive_play import SOURCE, Case, Player, build
 
 CHECK: Final = "spec-adaptive-controller"
@@ -42,6 +43,7 @@ CASES: Final[tuple[tuple[Case, Sequence[Machine]], ...]] = (
     (recovery, MACHINES),
     (cold, (COLD, *MACHINES[1:])),
     (short, (DENSE,)),
+    (unlucky, ROUNDS),
     (disturbed, MACHINES),
     (quiet, MACHINES),
     (bounds, MACHINES),

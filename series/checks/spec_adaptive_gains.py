@@ -194,6 +194,21 @@ def short(player: Player, machine: Machine) -> Iterator[Outcome]:
         yield Outcome(f"{title}/of the best fixed, with its stalls", tokens / seconds / best, 0.8)
 
 
+def unlucky(player: Player, machine: Machine) -> Iterator[Outcome]:
+    """A new request whose first draft is rejected: one result does not end drafting for long."""
+    rates, start = (0.95,), float(LEARNT)
+    phases = [(start, rates), (4.0, (0.0,)), (4000.0, rates)]
+    options = {"reuse": LEARNT, "noise": 0.03, "tail": "0.1 0.3", "warm": 1.5}
+    change = f"{0.35 * machine.verify[0]} 0"
+    runs = [
+        player.play(machine, [phases], seed=s, tokens=1000, change=change, **options)["lengths"]
+        for s in range(1, 25)
+    ]
+    got = sum(priced(machine, rates, window(rates, run, LEARNT + 6, 500)) for run in runs)
+    ratio = got / len(runs) / machine.best_fixed([rates])
+    yield Outcome(f"{machine.name}/new request, first draft rejected/of the best", ratio, 0.95)
+
+
 def disturbed(player: Player, machine: Machine) -> Iterator[Outcome]:
     """Times that are far off, at the start or in bursts, do not settle the choice."""
     games: dict[str, tuple[float, dict[str, object]]] = {

@@ -84,6 +84,13 @@ TWO_TOPS: Final = (
     recorded("two tops, dflash", (230, 267, 290, 257, 269, 276, 284, 326), 1.2, 0),
     recorded("two tops, mtp", (269, 322, 339, 284, 290, 301, 307, 351), 0.2, 0.25),
 )
+# Whole rounds of the same servers at the start of a text, and with drafts that pay less.
+ROUNDS: Final = (
+    Machine("rounds, mtp", (3.3, 5.9, 7.3, 8.7, 11.3, 13.2, 15.2, 17.2), 0.25, 0.22),
+    Machine("rounds, dflash", (3.35, 6.4, 7.8, 9.1, 11.8, 13.8, 15.6, 17.6), 0.75, 0.2),
+    Machine("slow rounds, mtp", (3.3, 6.2, 7.9, 9.6, 12.4, 14.4, 16.4, 18.4), 0.25, 0.22),
+    Machine("slow rounds, dflash", (3.35, 6.7, 8.3, 9.9, 12.6, 14.6, 16.6, 18.6), 0.75, 0.2),
+)
 # 27B on an H200 with Vulkan and a block drafter; 9, 11, 13 and 14 are guesses.
 # A new width stalls once: its pipelines are compiled then.
 DENSE: Final = recorded(

@@ -72,6 +72,12 @@ def test_bites_where_the_scale_drifts_with_the_noise(tree: Path) -> None:
     assert (code, document["cases"], document["passed"]) == (1, 42, False)
 
 
+def test_bites_where_a_new_request_forgets_all_others(tree: Path) -> None:
+    break_controller(tree, "std::min(pool[k].n_trial[1], N_PRIOR_BEGIN);", "0.0;")
+    code, document = check(tree, "unlucky")
+    assert (code, document["cases"], document["passed"]) == (1, 4, False)
+
+
 def test_is_red_without_the_controller(tmp_path: Path) -> None:
     code, document = check(tmp_path, "quiet")
     assert (code, document["passed"]) == (1, False)
