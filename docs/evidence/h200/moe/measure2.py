@@ -48,6 +48,26 @@ def count(paths):
     return found, max((row["quad"] for row in ends), default=0)
 
 
+def run_quad(lines, rng, keep, models, name, arms, gpu, call, last, is_first):
+    """One quad, its rows written; gives the order, the samples, the seconds, and what the rows of it share."""
+    start, order, results = time.time(), rng.sample(arms, len(arms)), []
+    if is_first:
+        sample(keep, f"{models}/{name}.gguf", "head", gpu)
+    shared = {"model": name, "gpu": gpu, "call": call, "quad": last + 1 + (call << 1) + int(gpu), "warm": False}
+    for position, arm in enumerate(order + order[::-1]):
+        results.append(sample(keep, f"{models}/{name}.gguf", arm, gpu))
+        for row in results[-1]:
+            print(json.dumps(shared | {"end": False, "arm": arm, "position": position} | row), file=lines, flush=True)
+    return order, results, time.time() - start, shared
+
+
+def end_quad(lines, shared, results, seconds, arms, counts):
+    """The line that says whether the quad counts."""
+    complete = all(results)
+    print(json.dumps(shared | {"end": True, "complete": complete, "seconds": seconds, "arms": arms}), file=lines, flush=True)
+    print(f"gpu {shared['gpu']} {shared['model']} {seconds:.1f} s warm=False complete={complete} {arms} {counts}", flush=True)
+
+
 def main():
     keep, models, out, end, gpu, names = sys.argv[1:7]
     out, end, rng = Path(out), float(end) - 4, random.Random()
@@ -61,21 +81,11 @@ def main():
             if name is None:
                 return
             arms = [arm for arm in ARMS[name] if Path(keep, arm, "ready").exists()]
-            start, order, warm, results = time.time(), rng.sample(arms, len(arms)), False, []
-            if name not in seen:
-                sample(keep, f"{models}/{name}.gguf", "head", gpu)
-            shared = {"model": name, "gpu": gpu, "call": call, "quad": last + 1 + (call << 1) + int(gpu), "warm": warm}
-            for position, arm in enumerate(order + order[::-1]):
-                results.append(sample(keep, f"{models}/{name}.gguf", arm, gpu))
-                for row in results[-1]:
-                    print(json.dumps(shared | {"end": False, "arm": arm, "position": position} | row), file=lines, flush=True)
+            order, results, took[name], shared = run_quad(lines, rng, keep, models, name, arms, gpu, call, last, name not in seen)
             seen.add(name)
-            took[name] = time.time() - start
-            complete = all(results)
-            if not complete and not warm:
+            if not all(results):
                 broken.add(name)
-            print(json.dumps(shared | {"end": True, "complete": complete, "seconds": took[name], "arms": arms}), file=lines, flush=True)
-            print(f"gpu {gpu} {name} {took[name]:.1f} s warm={warm} complete={complete} {arms} {counts}", flush=True)
+            end_quad(lines, shared, results, took[name], arms, counts)
 
 
 if __name__ == "__main__":
